@@ -1,0 +1,79 @@
+"""Replay admission for effectful tool calls, seen through traces."""
+
+from __future__ import annotations
+
+from readmit._context import bind, occurrence, run, scope
+from readmit._contract import Approval, Contract, NotSent, Rejected
+from readmit._default import (
+    abandon,
+    accept,
+    approve,
+    authenticated,
+    compensate,
+    configure,
+    declare_unknown,
+    deny,
+    pending,
+    reconcile,
+    revoke,
+    show,
+    tool,
+)
+from readmit._digest import DigestError
+from readmit._epoch import Epoch, current
+from readmit._errors import (
+    ApprovalRequired,
+    JournalUnavailable,
+    OccurrenceConflict,
+    OperatorError,
+    ReadmitError,
+    RecoveryPending,
+    Refused,
+    ReplayRefused,
+)
+from readmit._findings import Absent, Present, Question, Unclear
+from readmit._guard import Guard
+from readmit._operator import Pending
+from readmit._version import __version__
+
+__all__ = [
+    "Absent",
+    "Approval",
+    "ApprovalRequired",
+    "Contract",
+    "DigestError",
+    "Epoch",
+    "Guard",
+    "JournalUnavailable",
+    "NotSent",
+    "OccurrenceConflict",
+    "OperatorError",
+    "Pending",
+    "Present",
+    "Question",
+    "ReadmitError",
+    "RecoveryPending",
+    "Refused",
+    "Rejected",
+    "ReplayRefused",
+    "Unclear",
+    "__version__",
+    "abandon",
+    "accept",
+    "approve",
+    "authenticated",
+    "bind",
+    "compensate",
+    "configure",
+    "current",
+    "declare_unknown",
+    "deny",
+    "occurrence",
+    "pending",
+    "reconcile",
+    "revoke",
+    "run",
+    "scope",
+    "show",
+    "tool",
+]

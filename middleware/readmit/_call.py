@@ -1,0 +1,485 @@
+"""One guarded call, from identity to delivery: a generator of steps, the same for every kind of function.
+
+Nothing here does I/O or knows of asyncio: `_drive` answers the steps. Before the body runs, occurrence, epoch,
+admission and claim are durable in one transaction; what comes after is evidence.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from readmit import _findings, _outcome
+from readmit._admission import Admit, Decision, Reconcile, Refuse, Return, Wait, decide
+from readmit._context import Run
+from readmit._contract import Approval, Contract, Policy, nanoseconds
+from readmit._digest import digest_bytes
+from readmit._epoch import Epoch, EpochSpan, stack_holds
+from readmit._errors import JournalUnavailable, refused
+from readmit._fold import Head, fold
+from readmit._identity import Call, Resolution, resolve
+from readmit._model import (
+    Admitted,
+    AnyEvent,
+    Binding,
+    Challenge,
+    Decided,
+    Delivered,
+    Identity,
+    Joined,
+    Left,
+    Opened,
+    OwnerLost,
+    RecoveryKind,
+    Refusal,
+    Request,
+    Suspended,
+)
+from readmit._result import decode_result, encode_result
+from readmit._steps import Append, Ask, Done, Execute, Find, Load, Sleep, Step
+from readmit.journal._port import Change, Journal, Query, Stale
+
+JOIN_TIMEOUT = 5.0  # seconds a second caller waits for the first, then gets a clear error
+_FIRST_POLL, _LAST_POLL = 0.002, 0.05  # seconds
+_log = logging.getLogger("readmit")
+Steps = Generator[Step, Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """What the decorator says of one tool."""
+
+    name: str
+    read: bool
+    contract: Contract
+    fingerprint: str  # of the contract
+    approval: Approval | None = None
+    reconcile: Any = None
+    classify: Any = None
+    observe: bool = False
+    reopens: bool = True  # False: a streamed body, which has no digest; always minted
+
+
+class Spans(Protocol):
+    """What the call tells whoever watches. It never raises: telemetry fails open."""
+
+    def decided(self, call: GuardedCall, head: Head, decision: Decision, epoch: int, admission: str, started: int) -> None:
+        """One decision, as a span that is ended now."""
+
+    def epoch(self, call: GuardedCall, head: Head, decision: Admit | None, number: int, admission: str) -> EpochSpan:
+        """Starts the span of an epoch that is about to be admitted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """What a call needs from its guard."""
+
+    journal: Journal
+    spans: Spans
+    policy: Policy
+    clock: Callable[[], int]  # nanoseconds since the Unix epoch
+    new_id: Callable[[], str]  # a UUIDv7
+    kept: set[str] = field(default_factory=set)  # contracts whose text the journal has
+
+
+class Site(NamedTuple):
+    """Where the call was made."""
+
+    run: Run | None
+    epochs: tuple[Epoch, ...]
+
+
+class GuardedCall:
+    """The state of one call while it is decided, run and settled."""
+
+    def __init__(self, ports: Ports, tool: Declaration, call: Call, site: Site, arguments: Mapping[str, Any]) -> None:
+        self.ports = ports
+        self.tool = tool
+        self.site = site
+        self.arguments = arguments
+        self.token: str = ports.new_id()
+        self.call = call
+        self.identity = Identity.MINTED
+        self.repeat = False
+        self.request = Request(
+            principal=call.principal,
+            executor=ports.policy.executor,
+            policy_version=ports.policy.version,
+            digest=call.digest,
+            read=tool.read,
+            reconcilable=tool.reconcile is not None,
+            asked=tool.observe,
+        )
+        self._occurrence: str | None = None
+        self._waiting: float | None = None
+        self._abandoned: str | None = None
+        self._why = ""
+        self._executed = False
+
+    # -- the whole call -------------------------------------------------------------------------------------------
+
+    def steps(self) -> Steps:
+        """Runs the call; returns the tool's result or a recorded one, raises the tool's own error or `Refused`."""
+        run, number = self.site.run, 0
+        if run is not None:
+            number = run.take(self.tool.name, self.call.digest)
+            self.call = self.call._replace(run=run.id, number=number, done=frozenset(run.done))
+        try:
+            yield from self._consent()
+            while True:
+                try:
+                    finished = yield from self._pass()
+                except Stale:
+                    continue
+                except JournalUnavailable as error:
+                    finished = yield from self._unguarded(error)
+                if finished is not None:
+                    break
+        except BaseException as error:
+            kept = getattr(error, "reason", None) in (Refusal.DENIED, Refusal.ABANDONED)
+            if run is not None and not kept:
+                run.give_back(self.tool.name, self.call.digest, number)
+            raise
+        if run is not None and self._occurrence is not None:
+            run.done.add(self._occurrence)
+        return finished.value
+
+    def _unguarded(self, error: JournalUnavailable) -> Generator[Step, Any, Done]:
+        """Without a journal an effectful call is not sent; in observe mode nothing is blocked, and that is said."""
+        if not self.tool.observe or self._executed:
+            raise error
+        _log.warning("%s %s runs unobserved.", error, self.tool.name)
+        done: Done = yield Execute(None)
+        if done.error is not None:
+            raise done.error
+        return done
+
+    def _consent(self) -> Steps:
+        """Whether this call needs a person, and what state of its target that person would see."""
+        approval = self.tool.approval
+        if approval is None:
+            return
+        needed = approval.when is None or (yield Ask(approval.when, self.arguments)) is not False
+        target = None
+        if needed and approval.target is not None:
+            target = digest_bytes("target", encode_result((yield Ask(approval.target, self.arguments))))
+        self.request = msgspec.structs.replace(self.request, approval=needed, target=target)
+
+    def _pass(self) -> Generator[Step, Any, Done | None]:
+        """One look at the journal and one decision. None: look again."""
+        started = self.ports.clock()
+        head, opening, names = yield from self._resolve(started)
+        lost = tuple(OwnerLost(at=started, epoch=a.epoch) for a in head.in_flight if not self.ports.journal.alive(a.owner))
+        if lost:
+            yield Append([Change(head.id, lost)], durable=False)
+            return None
+        self.request = msgspec.structs.replace(
+            self.request,
+            owner_alive=bool(head.in_flight),
+            reentrant=stack_holds(self.site.epochs, head.id),
+            waited=self._waiting is not None and self._waiting >= JOIN_TIMEOUT,
+        )
+        now = self.ports.clock()
+        decision = decide(self.tool.contract, head, head.grants, self.request, self.ports.policy, now)
+        opened = _Opened(head, opening, names, now, started)
+        if self.tool.observe and not isinstance(decision, Admit):
+            return (yield from self._admit(opened, None, _would_refuse(decision)))
+        match decision:
+            case Admit() if self._waiting is not None:
+                return (yield from self._refuse(opened, self._shared(head)))
+            case Admit():
+                return (yield from self._admit(opened, decision, None))
+            case Return():
+                return (yield from self._return(opened))
+            case Wait():
+                yield from self._wait(opened, decision)
+            case Reconcile():
+                yield from self._reconcile(opened, decision)
+            case Refuse():
+                return (yield from self._refuse(opened, decision))
+        return None
+
+    # -- identity -------------------------------------------------------------------------------------------------
+
+    def _resolve(self, now: int) -> Generator[Step, Any, tuple[Head, tuple[AnyEvent, ...], tuple[tuple[str, int], ...]]]:
+        """The occurrence of this call, and what is to be recorded about how it was found."""
+        if self._waiting is not None:
+            head = yield Load(self._occurrence or "")
+            return head, (), ()
+        call = self.call
+        denied, abandoned, minted = (f"{mark}:{call.equal}" for mark in ("denied", "abandoned", "minted"))
+        names = tuple(call.names().values())
+        found = yield Find(Query((*names, denied, abandoned, minted), call.slot, call.signature, call.digest))
+        if not self.tool.reopens:
+            found = found._replace(open=(), other_signature=())
+        resolution = resolve(call, found)
+        self.identity, self.repeat = resolution.identity, resolution.head is not None
+        withheld = found.named.get(denied, (0, None))[1]
+        left_open = found.named.get(abandoned, (0, None))[1]
+        self._abandoned = left_open.id if left_open is not None and left_open.abandoned and left_open is not resolution.head else None
+        self.request = msgspec.structs.replace(
+            self.request, conflict=resolution.conflict, withheld_by=withheld.id if withheld is not None else None
+        )
+        if resolution.head is None:
+            opened = self._opened(now)
+            head = fold(Head(id=self.ports.new_id()), opened)
+            self._occurrence = head.id
+            return head, (opened,), resolution.names
+        self._occurrence = resolution.head.id
+        joined = self._joined(resolution, now)
+        return (fold(resolution.head, joined) if joined else resolution.head), ((joined,) if joined else ()), resolution.names
+
+    def _opened(self, now: int) -> Opened:
+        call = self.call
+        return Opened(
+            at=now,
+            scope=call.scope,
+            tool=call.tool,
+            signature=call.signature,
+            digest=call.digest,
+            parameters=dict(call.parameters),
+            principal=call.principal,
+            read=self.tool.read,
+            key=call.key,
+            call_id=call.call_id,
+            response=call.response,
+            run=call.run,
+            outer=self.site.epochs[-1].occurrence_id if self.site.epochs else None,
+        )
+
+    def _joined(self, resolution: Resolution, now: int) -> Joined | None:
+        """What the occurrence is to remember of this call; None when it knows all of it."""
+        call, head = self.call, resolution.head
+        assert head is not None
+        if resolution.conflict is not None:
+            return None
+        known = [(e.call_id, e.response, e.run) for e in (head.opened, *head.joined)]
+        if not resolution.changed and not resolution.names and (call.call_id, call.response, call.run) in known:
+            return None
+        return Joined(
+            at=now,
+            identity=resolution.identity,
+            call_id=call.call_id,
+            response=call.response,
+            run=call.run,
+            digest=call.digest if resolution.changed else None,
+            parameters=dict(call.parameters) if resolution.changed else None,
+        )
+
+    # -- the decisions --------------------------------------------------------------------------------------------
+
+    def _admit(self, opened: _Opened, decision: Admit | None, would: Refusal | None) -> Generator[Step, Any, Done]:
+        ports, head = self.ports, opened.head
+        number, admission = head.last_epoch + 1, ports.new_id()
+        if self.tool.fingerprint not in ports.kept:
+            ports.journal.keep_document(self.tool.fingerprint, self.tool.contract.document())
+            ports.kept.add(self.tool.fingerprint)
+        span = ports.spans.epoch(self, head, decision, number, admission)
+        admitted = Admitted(
+            at=opened.now,
+            epoch=number,
+            call=self.token,
+            owner=ports.journal.owner,
+            admission=admission,
+            justification=decision.justification if decision else None,
+            request=self.request,
+            contract=self.tool.fingerprint,
+            accept=self.tool.contract.accepted_strength,
+            effects_through=self.tool.contract.effects_through,
+            permits=tuple(p.permit.id for p in decision.permits) if decision else (),
+            acceptance=decision.acceptance if decision else None,
+            takes_over=head.departed(ports.journal.alive),
+            refusal=would,
+            abandoned=self._abandoned,
+            trace=span.context,
+        )
+        names = opened.names
+        if self._abandoned is not None:
+            names = (*names, (f"abandoned:{self.call.equal}", 0))
+        try:
+            (head,) = yield Append([opened.change(self.call, (admitted,), names)], durable=True)
+        except BaseException:
+            span.discard()
+            raise
+        ports.spans.decided(self, opened.head, decision or Refuse(would or Refusal.CONFLICT), number, admission, opened.started)
+        epoch = Epoch(
+            head=head,
+            number=number,
+            call=self.token,
+            tool=self.tool.name,
+            contract=self.tool.contract,
+            justification=admitted.justification,
+            span=span,
+            outer=self.site.epochs[-1] if self.site.epochs else None,
+        )
+        self._executed = True
+        done: Done = yield Execute(epoch)
+        return (yield from self._settle(head, epoch, span, done))
+
+    def _settle(self, head: Head, epoch: Epoch, span: EpochSpan, done: Done) -> Generator[Step, Any, Done]:
+        """Records how the epoch ended. The effect, if any, has happened: nothing here may hide the tool's own outcome."""
+        now = self.ports.clock()
+        events = _outcome.events(self.tool, epoch, done, now)
+        change = Change(head.id, events)
+        try:
+            (head,) = yield Append([change], durable=False)
+        except JournalUnavailable as error:
+            _log.error("%s The outcome of %s (occurrence %s) waits to be written.", error, self.tool.name, head.id)
+            self.ports.journal.note(change)
+            for event in events:
+                head = fold(head, event)
+        _outcome.speak_for_outer(epoch, head)
+        span.end(head, epoch, done)
+        if _outcome.reached(head, done, events):
+            self._deliver(head.id, self.token, epoch)
+        if done.error is not None:
+            raise done.error
+        return done
+
+    def _deliver(self, occurrence_id: str, call: str, epoch: Epoch | None = None) -> None:
+        """Notes that a result reached its reader; that of a call inside another tool reaches it with the outer one's."""
+        delivered = [(occurrence_id, call), *_outcome.inner_deliveries(epoch)]
+        if self.site.epochs:
+            self.site.epochs[-1].carry(delivered)
+            return
+        now = self.ports.clock()
+        for occurrence, caller in delivered:
+            self.ports.journal.note(Change(occurrence, (Delivered(at=now, call=caller),)))
+
+    def _return(self, opened: _Opened) -> Generator[Step, Any, Done]:
+        head = opened.head
+        admission = self.ports.new_id()
+        debtor = head.departed(self.ports.journal.alive)
+        decided = Decided(at=opened.now, admission=admission, decision="return")
+        yield Append([opened.change(self.call, (decided,), opened.names)], durable=False)
+        self.ports.spans.decided(self, head, Return(), 0, admission, opened.started)
+        owed = self.token if self._waiting is not None else debtor
+        if owed is not None:
+            self._deliver(head.id, owed)
+        return Done(_outcome.RETURNED, decode_result(head.result() or b""))
+
+    def _refuse(self, opened: _Opened, refuse: Refuse) -> Generator[Step, Any, Done]:
+        head = opened.head
+        admission = self.ports.new_id()
+        events: list[AnyEvent] = []
+        request_id = next((s.id for s in head.waiting if s.suspension is RecoveryKind.CONFIRMATION), None)
+        if refuse.ask:
+            events.append(self._asked(head, opened.now))
+            request_id = events[0].id  # type: ignore[union-attr]
+        events.append(Decided(at=opened.now, admission=admission, decision="refuse", refusal=refuse.reason, detail=refuse.detail))
+        if refuse.reason is Refusal.ALREADY_COMMITTED and (debtor := head.departed(self.ports.journal.alive)):
+            events.append(Delivered(at=opened.now, call=debtor))
+        names = opened.names if not refuse.ask else (*opened.names, (f"request:{request_id}", 1))
+        if self._waiting is not None:
+            events.append(Left(at=opened.now, call=self.token))
+        yield Append([opened.change(self.call, tuple(events), names)], durable=False)
+        self.ports.spans.decided(self, head, refuse, 0, admission, opened.started)
+        error = refused(
+            head.id,
+            self.tool.name,
+            refuse.reason,
+            detail=refuse.detail or self._why,
+            gates=refuse.gates,
+            remedies=refuse.remedies,
+            request_id=request_id,
+            challenges=_challenges(head),
+        )
+        _log.warning("%s", error)
+        raise error
+
+    def _asked(self, head: Head, now: int) -> Suspended:
+        """A confirmation request: what the person will be shown, and what the approval will be bound to."""
+        approval = self.tool.approval or Approval()
+        return Suspended(
+            at=now,
+            suspension=RecoveryKind.CONFIRMATION,
+            id=self.ports.new_id(),
+            epoch=head.last_epoch,
+            conditions=("approve",),
+            lifetime=nanoseconds(approval.expires),
+            binding=Binding(
+                subject=self.request.principal,
+                tool=self.tool.name,
+                digest=self.request.digest,
+                executor=self.request.executor,
+                policy_version=self.request.policy_version,
+                target=self.request.target,
+                login=head.login,
+            ),
+        )
+
+    def _wait(self, opened: _Opened, decision: Wait) -> Steps:
+        """Joins the call in flight: starts no epoch, shares its outcome, and says when it has waited long enough."""
+        if self._waiting is None:
+            joined = Joined(
+                at=opened.now,
+                identity=self.identity,
+                call=self.token,
+                owner=self.ports.journal.owner,
+                takes_over=opened.head.departed(self.ports.journal.alive),
+            )
+            yield Append([opened.change(self.call, (joined,), opened.names)], durable=False)
+            self.ports.spans.decided(self, opened.head, decision, decision.epoch, self.ports.new_id(), opened.started)
+            self._waiting = 0.0
+        pause = min(_LAST_POLL, max(_FIRST_POLL, self._waiting / 4))
+        try:
+            yield Sleep(pause)
+        except BaseException:
+            yield Append([Change(opened.head.id, (Left(at=self.ports.clock(), call=self.token),))], durable=False)
+            raise
+        self._waiting += pause
+
+    def _shared(self, head: Head) -> Refuse:
+        """What a joined caller gets when the call it joined ended without a result."""
+        effect = head.effects()
+        return Refuse(Refusal.IN_FLIGHT, f"the call it joined ended: {effect.state}", ("admission",), ("call_again",))
+
+    def _reconcile(self, opened: _Opened, decision: Reconcile) -> Steps:
+        """Asks the tool's hook, records the answer; the next pass decides again."""
+        head = opened.head
+        self.ports.spans.decided(self, head, decision, 0, self.ports.new_id(), opened.started)
+        key = digest_bytes("idempotency", head.id, str(head.compensations))[:32]
+        question = _findings.Question(head.id, self.tool.name, key, self.arguments, decision.fence)
+        try:
+            finding = _findings.checked((yield Ask(self.tool.reconcile, question)), self.tool.name)
+        except _findings.ReadmitError:
+            raise
+        except Exception as error:
+            _log.warning("The reconcile hook of %s failed for occurrence %s: %r", self.tool.name, head.id, error)
+            finding, self._why = _findings.Unclear(f"{type(error).__name__}"), f"the reconcile hook failed: {error!r}"
+        event = _outcome.reconciled(finding, question, at=self.ports.clock(), by=None, via="hook")
+        yield Append([Change(head.id, (event,))], durable=False)
+        self.request = msgspec.structs.replace(self.request, asked=True)
+
+
+class _Opened(NamedTuple):
+    """The occurrence of a pass, with what is still to be written about how it was found."""
+
+    head: Head
+    opening: tuple[AnyEvent, ...]
+    names: tuple[tuple[str, int], ...]
+    now: int
+    started: int
+
+    def change(self, call: Call, events: tuple[AnyEvent, ...], names: tuple[tuple[str, int], ...]) -> Change:
+        """All of it in one change, decided on the version that was read."""
+        expected = self.head.version - len(self.opening)
+        return Change(self.head.id, (*self.opening, *events), expected, names, call.slot)
+
+
+def _would_refuse(decision: Decision) -> Refusal:
+    match decision:
+        case Refuse():
+            return decision.reason
+        case Return():
+            return Refusal.ALREADY_COMMITTED
+        case _:
+            return Refusal.IN_FLIGHT
+
+
+def _challenges(head: Head) -> tuple[Challenge, ...]:
+    return head.challenge.challenges if head.challenge is not None and not head.answered(head.challenge) else ()

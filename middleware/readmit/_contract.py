@@ -1,0 +1,170 @@
+"""What a tool or a service promises about repeats: declared, never guessed from an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from readmit._model import EffectState, Evidence, Strength
+
+EffectsThrough = Literal["sends", "http", "tools", "mixed"]
+
+
+class NotSent(Exception):
+    """Raised by a tool that knows that nothing was sent; says nothing about a guarded send that was seen to leave.
+
+    Example:
+        >>> raise NotSent("the mailbox was not configured")
+        Traceback (most recent call last):
+        readmit._contract.NotSent: the mailbox was not configured
+    """
+
+
+class Rejected(Exception):
+    """Raised by a tool that knows that the service refused the request without any effect.
+
+    Example:
+        >>> raise Rejected("card declined")
+        Traceback (most recent call last):
+        readmit._contract.Rejected: card declined
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """What a tool or service promises, as data that a TOML file could hold.
+
+    Args:
+        name: shown on spans and in tables.
+        idempotent: the same request twice has the effect of one.
+        idempotency_key: the request header that carries a stable key, for instance `Idempotency-Key`.
+        key_lifetime: how long the service keeps a key; without it a key justifies no replay.
+        rejected: HTTP statuses or exception classes that the service gives only before it acts.
+        not_sent: exception classes that prove that nothing was sent.
+        reads: methods (`"GET"`) or paths (`"/search"`, trailing `*` allowed) without effect.
+        effects_through: where an exception's evidence can come from, see the README.
+        accept: the weakest strength at which `not_sent` and `rejected` admit a repeat.
+        blind_retries: repeats of an unknown effect that policy allows for this low-risk tool.
+        receipt: where the service's answer names the effect, for instance `header:Location`.
+
+    Raises:
+        ValueError: for a value that no rule knows; names the argument and what it can be.
+
+    Example:
+        >>> Contract(name="payments", idempotency_key="Idempotency-Key", key_lifetime=timedelta(hours=24)).accept
+        'contract'
+    """
+
+    name: str = ""
+    idempotent: bool = False
+    idempotency_key: str | None = None
+    key_lifetime: timedelta | None = None
+    rejected: tuple[int | type[BaseException], ...] = ()
+    not_sent: tuple[type[BaseException], ...] = ()
+    reads: tuple[str, ...] = ()
+    effects_through: EffectsThrough = "sends"
+    accept: Literal["proof", "protocol", "contract", "testimony"] = "contract"
+    blind_retries: int = 0
+    receipt: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.effects_through not in get_args(EffectsThrough):
+            raise ValueError(f"effects_through={self.effects_through!r}: write one of {', '.join(get_args(EffectsThrough))}")
+        if self.accept not in set(Strength):
+            raise ValueError(f"accept={self.accept!r}: write one of {', '.join(Strength)}")
+        if self.blind_retries < 0:
+            raise ValueError("blind_retries counts repeats and cannot be negative")
+        if self.key_lifetime is not None and self.key_lifetime <= timedelta(0):
+            raise ValueError("key_lifetime must be longer than zero")
+        for status in self.rejected:
+            if isinstance(status, int) and not 300 <= status <= 599:
+                raise ValueError(f"rejected={status}: a status is refused between 300 and 599; write exception classes for the rest")
+
+    @property
+    def accepted_strength(self) -> Strength:
+        """`accept`, as a strength that can be compared."""
+        return Strength(self.accept)
+
+    @property
+    def key_lifetime_ns(self) -> int | None:
+        """`key_lifetime` in nanoseconds."""
+        return None if self.key_lifetime is None else nanoseconds(self.key_lifetime)
+
+    def claim(self, error: BaseException) -> Evidence | None:
+        """What an exception says about the effect by this contract; None when it says nothing."""
+        not_sent = (NotSent, *self.not_sent)
+        rejected = (Rejected, *(e for e in self.rejected if isinstance(e, type)))
+        if isinstance(error, not_sent):
+            return Evidence(state=EffectState.NOT_SENT, strength=Strength.CONTRACT, rule="tool.not_sent")
+        if isinstance(error, rejected):
+            return Evidence(state=EffectState.REJECTED, strength=Strength.CONTRACT, rule="tool.rejected")
+        return None
+
+    def document(self) -> bytes:
+        """The contract as JSON; exception classes by their names. Equal contracts give equal bytes."""
+        return msgspec.json.encode({f.name: _plain(getattr(self, f.name)) for f in fields(self)})
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hex digits over `document`."""
+        return sha256(self.document()).hexdigest()[:16]
+
+    @classmethod
+    def from_document(cls, document: bytes) -> Contract:
+        """Reads `document` back, for `verify`: exception classes, which decide nothing there, are left out."""
+        raw: dict[str, Any] = msgspec.json.decode(document)
+        lifetime = raw.pop("key_lifetime")
+        raw["rejected"] = tuple(s for s in raw["rejected"] if isinstance(s, int))
+        raw["not_sent"] = ()
+        raw["reads"] = tuple(raw["reads"])
+        return cls(**raw, key_lifetime=None if lifetime is None else timedelta(seconds=lifetime))
+
+
+def nanoseconds(span: timedelta) -> int:
+    """A span of time in nanoseconds, exactly."""
+    return span // timedelta(microseconds=1) * 1000
+
+
+def _plain(value: object) -> object:
+    match value:
+        case timedelta():
+            return value.total_seconds()
+        case tuple():
+            return [_plain(v) for v in value]
+        case type():
+            return f"{value.__module__}.{value.__qualname__}"
+        case _:
+            return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A tool that a person must approve, one dispatch at a time.
+
+    Args:
+        expires: how long a granted approval holds.
+        when: called with the bound arguments; a call for which it returns `False` needs no person, any other does.
+        target: called with the bound arguments; returns the state the person saw (an ETag, a version). If it differs
+            at dispatch the approval is stale.
+
+    Example:
+        >>> Approval(when=lambda arguments: arguments["cents"] > 10_000).expires
+        datetime.timedelta(seconds=3600)
+    """
+
+    expires: timedelta = timedelta(hours=1)
+    when: Callable[[Mapping[str, Any]], bool] | None = None
+    target: Callable[[Mapping[str, Any]], object] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the guard that decides is: its policy version and who executes."""
+
+    version: str | None = None
+    executor: str | None = None

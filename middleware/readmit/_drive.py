@@ -1,0 +1,264 @@
+"""Steps the core: one thin driver for plain code, one for coroutines, each also for generators."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from typing import Any, TypeVar
+
+from readmit._call import Steps
+from readmit._epoch import Epoch
+from readmit._model import Outcome
+from readmit._steps import Append, Ask, Done, Execute, Find, Load, Sleep, Step
+from readmit.journal._port import Journal
+
+T = TypeVar("T")
+Active = Callable[[Epoch | None], Any]
+"""Gives the context manager in which an epoch's body runs: its frame and its span are current."""
+
+
+class Answers:
+    """Feeds answers and errors back into the core, one step at a time."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self.finished = False
+        self.result: Any = None
+
+    def send(self, answer: Any = None) -> Step | None:
+        """The next step, or None when the call is over and `result` is there."""
+        return self._advance(lambda: self._steps.send(answer))
+
+    def throw(self, error: BaseException) -> Step | None:
+        """The next step after one that failed."""
+        return self._advance(lambda: self._steps.throw(error))
+
+    def _advance(self, step: Callable[[], Step]) -> Step | None:
+        try:
+            return step()
+        except StopIteration as stop:
+            self.finished, self.result = True, stop.value
+            return None
+
+
+def _write(journal: Journal | None, step: Find | Load | Append) -> Any:
+    assert journal is not None, "a read-only call asks no journal"
+    match step:
+        case Find():
+            return journal.find(step.query)
+        case Load():
+            return journal.load(step.occurrence_id)
+        case Append():
+            return journal.append(step.changes, durable=step.durable)
+
+
+def ended(error: BaseException, *, started: bool = True) -> Done:
+    """How a body ended that raised."""
+    raised = isinstance(error, Exception) and not isinstance(error, asyncio.CancelledError)
+    return Done(Outcome.RAISED if raised else Outcome.CANCELLED, error=error, started=started)
+
+
+# -- plain code ---------------------------------------------------------------------------------------------------
+
+
+def _answer(journal: Journal | None, step: Step) -> Any:
+    match step:
+        case Ask():
+            answer = step.function(step.argument)
+            if inspect.isawaitable(answer):
+                if inspect.iscoroutine(answer):
+                    answer.close()
+                raise TypeError(f"{step.function!r} is async, but the tool it belongs to is not: write a plain function")
+            return answer
+        case Sleep():
+            time.sleep(step.seconds)
+            return None
+        case Find() | Load() | Append():
+            return _write(journal, step)
+        case Execute():
+            raise AssertionError("the body is run by the driver")
+
+
+def _next(answers: Answers, journal: Journal | None, step: Step) -> Step | None:
+    try:
+        answer = _answer(journal, step)
+    except BaseException as error:
+        return answers.throw(error)
+    return answers.send(answer)
+
+
+def drive(steps: Steps, journal: Journal | None, body: Callable[[Epoch | None], Done]) -> Any:
+    """Runs a call of a plain function."""
+    answers = Answers(steps)
+    step = answers.send()
+    while step is not None:
+        step = answers.send(body(step.epoch)) if isinstance(step, Execute) else _next(answers, journal, step)
+    return answers.result
+
+
+def drive_generator(steps: Steps, journal: Journal | None, body: Callable[[Epoch | None], Generator[Any, Any, Done]]) -> Generator[Any, Any, Any]:
+    """Runs a call of a generator function: the epoch begins at the first `next`."""
+    answers = Answers(steps)
+    step = answers.send()
+    while step is not None:
+        if isinstance(step, Execute):
+            done = yield from body(step.epoch)
+            step = answers.send(done)
+        else:
+            step = _next(answers, journal, step)
+    return answers.result
+
+
+# -- coroutines ---------------------------------------------------------------------------------------------------
+
+
+async def _answer_async(journal: Journal | None, step: Step) -> tuple[Any, BaseException | None]:
+    """The answer, and a cancellation that came while an intent was being written: it waits until that is known."""
+    match step:
+        case Append(durable=True):
+            return await _to_the_end(asyncio.to_thread(_write, journal, step))
+        case Ask():
+            answer = step.function(step.argument)
+            return (await answer if inspect.isawaitable(answer) else answer), None
+        case Sleep():
+            return await asyncio.sleep(step.seconds), None
+        case Find() | Load() | Append():
+            return _write(journal, step), None
+        case Execute():
+            raise AssertionError("the body is run by the driver")
+
+
+async def _to_the_end(work: Awaitable[T]) -> tuple[T, BaseException | None]:
+    task = asyncio.ensure_future(work)
+    cancelled: BaseException | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    return task.result(), cancelled
+
+
+class AsyncAnswers(Answers):
+    """As `Answers`, for steps that are awaited."""
+
+    def __init__(self, steps: Steps, journal: Journal | None) -> None:
+        super().__init__(steps)
+        self._journal = journal
+        self.cancelled: BaseException | None = None
+
+    async def answer(self, step: Step) -> Step | None:
+        """The step after this one."""
+        try:
+            answer, cancelled = await _answer_async(self._journal, step)
+        except BaseException as error:
+            return self.throw(error)
+        self.cancelled = self.cancelled or cancelled
+        return self.send(answer)
+
+
+async def drive_async(steps: Steps, journal: Journal | None, body: Callable[[Epoch | None], Awaitable[Done]]) -> Any:
+    """Runs a call of a coroutine function."""
+    answers = AsyncAnswers(steps, journal)
+    step = answers.send()
+    while step is not None:
+        if not isinstance(step, Execute):
+            step = await answers.answer(step)
+        elif answers.cancelled is not None:
+            step = answers.send(ended(answers.cancelled, started=False))
+        else:
+            step = answers.send(await body(step.epoch))
+    return answers.result
+
+
+async def drive_async_generator(
+    steps: Steps, journal: Journal | None, active: Active, function: Callable[[], AsyncGenerator[Any, Any]]
+) -> AsyncGenerator[Any, Any]:
+    """Runs a call of an async generator function; what the consumer sends or throws reaches the tool's own generator."""
+    answers = AsyncAnswers(steps, journal)
+    step = answers.send()
+    while step is not None:
+        if not isinstance(step, Execute):
+            step = await answers.answer(step)
+            continue
+        if answers.cancelled is not None:
+            step = answers.send(ended(answers.cancelled, started=False))
+            continue
+        items, resume = function(), None
+        advance: Callable[[Any], Awaitable[Any]] = items.asend
+        try:
+            while True:
+                with active(step.epoch):
+                    item = await advance(resume)
+                try:
+                    resume = yield item
+                    advance = items.asend
+                except GeneratorExit:
+                    with active(step.epoch):
+                        await items.aclose()
+                    raise
+                except BaseException as error:
+                    advance, resume = items.athrow, error
+        except StopAsyncIteration:
+            done = Done(Outcome.RETURNED, stream=True)
+        except BaseException as error:
+            done = ended(error)
+        step = answers.send(done)
+
+
+# -- bodies -------------------------------------------------------------------------------------------------------
+
+
+def call_body(active: Active, function: Callable[[], Any]) -> Callable[[Epoch | None], Done]:
+    """The body of a plain function."""
+
+    def body(epoch: Epoch | None) -> Done:
+        try:
+            with active(epoch):
+                return Done(Outcome.RETURNED, function())
+        except BaseException as error:
+            return ended(error)
+
+    return body
+
+
+def await_body(active: Active, function: Callable[[], Awaitable[Any]]) -> Callable[[Epoch | None], Awaitable[Done]]:
+    """The body of a coroutine function."""
+
+    async def body(epoch: Epoch | None) -> Done:
+        try:
+            with active(epoch):
+                return Done(Outcome.RETURNED, await function())
+        except BaseException as error:
+            return ended(error)
+
+    return body
+
+
+def iterate_body(active: Active, function: Callable[[], Generator[Any, Any, Any]]) -> Callable[[Epoch | None], Generator[Any, Any, Done]]:
+    """The body of a generator function: its span and frame are current only while its own code runs."""
+
+    def body(epoch: Epoch | None) -> Generator[Any, Any, Done]:
+        items, resume = function(), None
+        advance: Callable[[Any], Any] = items.send
+        try:
+            while True:
+                with active(epoch):
+                    item = advance(resume)
+                try:
+                    resume = yield item
+                    advance = items.send
+                except GeneratorExit:
+                    with active(epoch):
+                        items.close()
+                    raise
+                except BaseException as error:
+                    advance, resume = items.throw, error
+        except StopIteration as stop:
+            return Done(Outcome.RETURNED, stop.value, stream=True)
+        except BaseException as error:
+            return ended(error)
+
+    return body

@@ -1,0 +1,158 @@
+"""An epoch as the code that runs inside it sees it: its ids, its key, and where evidence is put down."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Literal, Protocol
+
+from readmit._context import Frame, Run, frame
+from readmit._contract import Contract
+from readmit._digest import digest_bytes
+from readmit._errors import ReadmitError
+from readmit._fold import Head
+from readmit._steps import Done
+from readmit._model import Challenge, EffectState, Evidence, Justification, Observed, SendStarted, Strength, TraceContext
+
+
+class EpochSpan(Protocol):
+    """The span of one epoch, as the core sees it."""
+
+    span: Any  # of OpenTelemetry, which the core does not know
+    context: TraceContext
+
+    def end(self, head: Head, epoch: Epoch, done: Done) -> None:
+        """Ends it with what is known now."""
+
+    def discard(self) -> None:
+        """The admission was not written: there is no such epoch."""
+
+
+class Send:
+    """One effectful request of an epoch, from before its first byte on."""
+
+    def __init__(self, started: SendStarted, resend: int) -> None:
+        self.started = started
+        self.resend = resend  # how many equal requests came before it in this epoch
+        self.evidence: list[Evidence] = []
+        self.challenges: tuple[Challenge, ...] = ()
+        self.position = ""
+        self.journalled = True
+        self.fingerprint = ""  # of the login it carried, to see whether the next one differs; never kept
+
+
+class Epoch:
+    """One admitted execution attempt, seen from inside: what `readmit.current()` gives.
+
+    Attributes:
+        occurrence_id: the logical call; the same after retries, restarts and resumes.
+        number: the epoch's number, 1, 2, 3 …; it is the fencing token.
+        tool: the tool's name.
+    """
+
+    def __init__(
+        self,
+        *,
+        head: Head,
+        number: int,
+        call: str,
+        tool: str,
+        contract: Contract,
+        justification: Justification | None,
+        span: EpochSpan,
+        outer: Epoch | None,
+    ) -> None:
+        self.occurrence_id = head.id
+        self.number = number
+        self.tool = tool
+        self.call = call
+        self.contract = contract
+        self.justification = justification
+        self.span = span
+        self.trace = span.context
+        self.outer = outer
+        self.head = head
+        self.sends: list[Send] = []
+        self.observed: list[Observed] = []
+        self.inner: list[tuple[str, str]] = []  # guarded calls inside, delivered with this one
+        self.surfaced: list[Challenge] = []  # challenges met by reads
+        self.lock = threading.Lock()
+        self._run = Run(f"occurrence:{head.id}")
+
+    @property
+    def idempotency_key(self) -> str:
+        """A stable key for this occurrence: the same in every epoch and after a restart, up to a compensation."""
+        return digest_bytes("idempotency", self.occurrence_id, str(self.head.compensations))[:32]
+
+    def record_effect(
+        self, state: Literal["not_sent", "rejected", "committed"], *, receipt: str = "", at: int | None = None
+    ) -> None:
+        """Puts down what the tool itself knows of its effect.
+
+        Args:
+            state: `not_sent`, `rejected` or `committed`.
+            receipt: the service's own word; one that echoes the idempotency key or the occurrence id is proof.
+            at: nanoseconds since the Unix epoch, by default the epoch's own start.
+
+        Raises:
+            ValueError: for a state that is not one of the three.
+
+        Example:
+            >>> def pay(cents: int) -> None:
+            ...     answer = bank.transfer(cents, reference=current().idempotency_key)
+            ...     current().record_effect("committed", receipt=answer.reference)
+        """
+        if state not in ("not_sent", "rejected", "committed"):
+            raise ValueError(f"record_effect({state!r}): write 'not_sent', 'rejected' or 'committed'")
+        strength = Strength.PROOF if receipt and self.echoes(receipt) else Strength.CONTRACT
+        evidence = Evidence(state=EffectState(state), strength=strength, rule="tool.recorded")
+        started = self.head.admissions[-1].at
+        with self.lock:
+            self.observed.append(Observed(at=at or started, epoch=self.number, evidence=evidence))
+
+    def echoes(self, receipt: str) -> bool:
+        """Whether a receipt names this occurrence or its idempotency key."""
+        return self.occurrence_id in receipt or self.idempotency_key in receipt
+
+    def carry(self, delivered: list[tuple[str, str]]) -> None:
+        """Results of guarded calls inside: they reach their reader with this one's."""
+        with self.lock:
+            self.inner += delivered
+
+    def inner_effect(self, occurrence_id: str, evidence: Evidence) -> None:
+        """What became of a guarded call inside, where the contract lets those speak: it counts as a send."""
+        with self.lock:
+            number = len(self.sends) + 1
+            started = SendStarted(
+                at=self.head.admissions[-1].at, epoch=self.number, send=number, route="tool", request=occurrence_id
+            )
+            send = Send(started, 0)
+            send.evidence.append(evidence)
+            send.journalled = False
+            self.sends.append(send)
+
+    def frame(self, surroundings: Frame) -> Frame:
+        """The frame in which the tool's body runs: guarded calls inside belong to this occurrence."""
+        return Frame(surroundings.scope, surroundings.principal, self._run, epochs=(*surroundings.epochs, self))
+
+
+def current() -> Epoch:
+    """The epoch that the calling code runs in.
+
+    Raises:
+        ReadmitError: outside a guarded tool, or in a thread that was started without `bind`.
+
+    Example:
+        >>> current()
+        Traceback (most recent call last):
+        readmit._errors.ReadmitError: current() is called outside a guarded tool; a plain thread needs readmit.bind
+    """
+    epochs = frame().epochs
+    if not epochs:
+        raise ReadmitError("current() is called outside a guarded tool; a plain thread needs readmit.bind")
+    return epochs[-1]
+
+
+def stack_holds(epochs: tuple[Epoch, ...], occurrence_id: str) -> bool:
+    """Whether an occurrence already runs further up in the call stack."""
+    return any(e.occurrence_id == occurrence_id for e in epochs)
+

@@ -1,0 +1,215 @@
+"""The guard: wires journal, policy, clock and spans together, and holds the tools declared on it."""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+import uuid_utils
+
+from readmit import _tool
+from readmit._call import Declaration, Ports
+from readmit._contract import Approval, Contract, Policy
+from readmit._errors import JournalUnavailable
+from readmit._operator import Operator
+from readmit._telemetry import OpenTelemetrySpans
+from readmit._tool import _UNSTATED, Effect, Mode, ToolSpec
+from readmit.journal import Journal, SQLiteJournal
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
+F = TypeVar("F", bound=Callable[..., Any])
+_log = logging.getLogger("readmit")
+
+
+def default_path() -> str:
+    """Where the journal is when nobody says: `READMIT_JOURNAL`, else `readmit.db` beside the program.
+
+    A program that is part of an installation (a console script, `python -m`) has no folder of its own: then it is the
+    working directory.
+    """
+    if named := os.environ.get("READMIT_JOURNAL"):
+        return named
+    program = getattr(sys.modules.get("__main__"), "__file__", None)
+    if program is not None and not Path(program).resolve().is_relative_to(Path(sys.prefix).resolve()) and Path(program).suffix == ".py":
+        return str(Path(program).resolve().parent / "readmit.db")
+    return str(Path.cwd() / "readmit.db")
+
+
+class Guard(Operator):
+    """Replay admission for the tools declared on it. `configure` makes the default one; most programs need no other.
+
+    Args:
+        journal: a path, `:memory:`, or a `Journal`. Opened by the first call that needs it.
+        mode: `enforce`, or `observe`: nothing is blocked and every would-be refusal is recorded.
+        scope: the scope of calls made outside any `scope(…)`; `READMIT_SCOPE` by default, else `default`.
+        executor: who executes, bound into approvals.
+        policy_version: bound into approvals: a newer one makes them stale.
+        digest_secret: a bare hash of a small argument can be guessed; with a secret it is an HMAC.
+        tracer_provider: by default whatever the application has.
+
+    Raises:
+        ValueError: for a mode that no rule knows.
+
+    Example:
+        >>> guard = Guard(journal=":memory:")
+        >>> @guard.tool(effect="write")
+        ... def greet(name: str) -> str:
+        ...     return f"hello {name}"
+        >>> greet("ann")
+        'hello ann'
+    """
+
+    def __init__(
+        self,
+        *,
+        journal: str | Path | Journal | None = None,
+        mode: Mode = "enforce",
+        scope: str | None = None,
+        executor: str | None = None,
+        policy_version: str | None = None,
+        digest_secret: str | bytes | None = None,
+        tracer_provider: TracerProvider | None = None,
+        clock: Callable[[], int] = time.time_ns,
+        new_id: Callable[[], str] | None = None,
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise ValueError(f"mode={mode!r}; write 'enforce' or 'observe'")
+        self.scope_name = scope or os.environ.get("READMIT_SCOPE") or "default"
+        self.digest_secret = digest_secret.encode() if isinstance(digest_secret, str) else digest_secret
+        self.spans = OpenTelemetrySpans(tracer_provider)
+        self._mode: Mode = mode
+        self._policy = Policy(version=policy_version, executor=executor)
+        self._clock = clock
+        self._new_id = new_id or (lambda: str(uuid_utils.uuid7()))
+        self._where = journal
+        self._lock = threading.Lock()
+        self._ports: Ports | None = None
+        self._complained = False
+        self._tools: dict[str, ToolSpec] = {}
+        atexit.register(self.close)
+
+    # -- wiring ---------------------------------------------------------------------------------------------------
+
+    def ports(self) -> Ports:
+        """What calls need; opens the journal the first time.
+
+        Raises:
+            JournalUnavailable: it cannot be opened. The next call tries again.
+        """
+        if self._ports is None:
+            with self._lock:
+                if self._ports is None:
+                    self._ports = self._open()
+        return self._ports
+
+    def _open(self) -> Ports:
+        journal = self._where
+        if journal is None or isinstance(journal, str | Path):
+            path = str(journal or default_path())
+            journal = SQLiteJournal(path)
+            _log.info("readmit keeps its journal in %s", journal.name)
+        return Ports(journal=journal, spans=self.spans, policy=self._policy, clock=self._clock, new_id=self._new_id)
+
+    def check_journal(self) -> None:
+        """For a read-only call, which runs without a journal: says once that there is none."""
+        if self._ports is None and not self._complained:
+            try:
+                self.ports()
+            except JournalUnavailable as error:
+                self._complained = True
+                _log.warning("%s Read-only calls run.", error)
+
+    def mode_of(self, spec: ToolSpec) -> Mode:
+        """A tool's own mode, else the guard's."""
+        return spec.mode or self._mode
+
+    def declared(self, spec: ToolSpec) -> Declaration:
+        """A tool's declaration, as this guard runs it."""
+        if self.mode_of(spec) == "enforce":
+            return spec.declaration
+        return dataclasses.replace(spec.declaration, observe=True)
+
+    def spec_of(self, tool: str) -> ToolSpec | None:
+        """The declaration of a tool of this process, by its name."""
+        return self._tools.get(tool)
+
+    def register(self, spec: ToolSpec) -> None:
+        """Takes a tool's name.
+
+        Raises:
+            ValueError: another function has it.
+        """
+        name = spec.declaration.name
+        other = self._tools.get(name)
+        if other is not None and other.origin != spec.origin:
+            here, there = (".".join(s.origin) for s in (spec, other))
+            raise ValueError(f"Two functions are named {name!r}: {there} and {here}. Calls of one would be taken for the other; give one a name=")
+        self._tools[name] = spec
+
+    def close(self) -> None:
+        """Writes what waits and closes the journal; the next call opens it again."""
+        atexit.unregister(self.close)
+        with self._lock:
+            ports, self._ports = self._ports, None
+        if ports is not None:
+            ports.journal.close()
+
+    # -- the decorator --------------------------------------------------------------------------------------------
+
+    def tool(
+        self,
+        *misplaced: object,
+        effect: Effect = _UNSTATED,
+        contract: Contract = Contract(),  # noqa: B008 - frozen
+        key: str | Callable[[Mapping[str, Any]], str] | None = None,
+        approval: Approval | bool = False,
+        exclude: Iterable[str] = (),
+        digest_with: Mapping[str, Callable[[Any], Any]] | None = None,
+        reconcile: Callable[..., Any] | None = None,
+        compensate: Callable[..., Any] | None = None,
+        classify: Callable[[Any], Any] | None = None,
+        name: str | None = None,
+        mode: Mode | None = None,
+    ) -> Callable[[F], F]:
+        """Guards a function, coroutine function, generator or async generator. See `readmit.tool`."""
+        return make_tool(
+            lambda: self,
+            self.register,
+            misplaced,
+            effect=effect,
+            contract=contract,
+            key=key,
+            approval=approval,
+            exclude=exclude,
+            digest_with=digest_with,
+            reconcile=reconcile,
+            compensate=compensate,
+            classify=classify,
+            name=name,
+            mode=mode,
+        )
+
+
+def make_tool(
+    guard: Callable[[], Guard], register: Callable[[ToolSpec], None], misplaced: tuple[object, ...], **declared: Any
+) -> Callable[[F], F]:
+    """The decorator itself, for a guard that may be made later."""
+    if misplaced:
+        raise TypeError(f"tool takes keywords only: write @readmit.tool(effect=…) above {misplaced[0]!r}; {_tool._EFFECTS}")
+
+    def decorate(function: F) -> F:
+        spec = _tool.declare(function, **declared)
+        register(spec)
+        return _tool.wrap(function, spec, guard)
+
+    return decorate

@@ -1,0 +1,202 @@
+"""What the end of an epoch says, as events: evidence, the result, and why it stopped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from readmit import _findings
+from readmit._contract import Contract
+from readmit._fold import Head, settled
+from readmit._model import (
+    AnyEvent,
+    Challenge,
+    EffectState,
+    Ended,
+    Evidence,
+    Observed,
+    Outcome,
+    Reconciled,
+    RecoveryKind,
+    Strength,
+    Suspended,
+)
+from readmit._result import Unstorable, encode_result
+from readmit._steps import Done
+
+if TYPE_CHECKING:
+    from readmit._call import Declaration
+    from readmit._epoch import Epoch, Send
+
+RETURNED = Outcome.RETURNED
+_FAILURE_TEXT = re.compile(r"\s*(error|exception|traceback|failed|failure|timed out|timeout|tool (call )?(failed|timed out))\b", re.I)
+
+
+def events(tool: Declaration, epoch: Epoch, done: Done, now: int) -> tuple[AnyEvent, ...]:
+    """Everything to be recorded at the end of an epoch, in one transaction."""
+    with epoch.lock:
+        sends, observed = tuple(epoch.sends), tuple(epoch.observed)
+    said: list[AnyEvent] = list(observed)
+    for send in sends:
+        if not send.journalled:
+            said.append(send.started)
+        said += [Observed(at=now, epoch=epoch.number, send=send.started.send, evidence=e) for e in send.evidence]
+    said.append(_ended(tool, epoch, done, now))
+    said += _suspensions(epoch, sends, done, now)
+    return tuple(said)
+
+
+def reached(head: Head, done: Done, recorded: Iterable[AnyEvent]) -> bool:
+    """Whether the outcome is a delivery: a result did return, or the caller was told of a settled rejection."""
+    if done.error is None and not any(isinstance(e, Ended) and e.unclear for e in recorded):
+        return True
+    effect = head.effects()
+    return effect.state is EffectState.REJECTED and settled(effect, head.accept, waiting=bool(head.waiting))
+
+
+def _ended(tool: Declaration, epoch: Epoch, done: Done, now: int) -> Ended:
+    if done.error is not None:
+        claim = _claim(tool.contract, done)
+        return Ended(at=now, epoch=epoch.number, call=epoch.call, outcome=done.outcome, claim=claim, error=type(done.error).__name__)
+    claim, doubt = _classified(tool, done.value)
+    result, unstorable = None, "the items of a generator are not recorded" if done.stream else ""
+    if not done.stream:
+        try:
+            result = encode_result(done.value)
+        except Unstorable as error:
+            unstorable = str(error)
+    return Ended(
+        at=now,
+        epoch=epoch.number,
+        call=epoch.call,
+        outcome=done.outcome,
+        claim=claim,
+        unclear=doubt,
+        result=result,
+        unstorable=unstorable,
+    )
+
+
+def _claim(contract: Contract, done: Done) -> Evidence | None:
+    if not done.started:
+        return Evidence(state=EffectState.NOT_SENT, strength=Strength.PROOF, rule="cancelled_before_dispatch")
+    return contract.claim(done.error) if done.outcome is Outcome.RAISED and done.error is not None else None
+
+
+def _classified(tool: Declaration, value: Any) -> tuple[Evidence | None, str]:
+    """What the tool's classifier, or the default one, says of a result: a claim, or a doubt."""
+    if tool.read:
+        return None, ""
+    if tool.classify is None:
+        return None, looks_failed(value)
+    verdict = tool.classify(value)
+    if verdict is None or verdict == EffectState.COMMITTED:
+        return None, ""
+    if verdict == EffectState.UNKNOWN:
+        return None, "tool.classified"
+    if verdict in (EffectState.REJECTED, EffectState.NOT_SENT):
+        return Evidence(state=EffectState(verdict), strength=Strength.CONTRACT, rule="tool.classified"), ""
+    raise ValueError(f"classify= of {tool.name} returned {verdict!r}: return 'committed', 'rejected', 'not_sent', 'unknown' or None")
+
+
+def looks_failed(value: Any) -> str:
+    """The rule by which a returned value is no proof of success, or an empty text.
+
+    An `isError` result, an `{"error": …}` dict and a text that reports a failure are what frameworks hand a model
+    instead of an exception.
+    """
+    if isinstance(value, str):
+        return "tool.error_text" if _FAILURE_TEXT.match(value) else ""
+    if isinstance(value, Mapping):
+        if value.get("isError") is True or value.get("is_error") is True:
+            return "tool.is_error"
+        return "tool.error_value" if value.get("error") else ""
+    flagged = getattr(value, "isError", None) is True or getattr(value, "is_error", None) is True
+    return "tool.is_error" if flagged else ""
+
+
+def _suspensions(epoch: Epoch, sends: Sequence[Send], done: Done, now: int) -> list[AnyEvent]:
+    """Why it stopped: challenges that no later equal request answered, else the failure and its position."""
+    unanswered: list[Challenge] = []
+    for i, send in enumerate(sends):
+        if send.challenges and not any(s.started.request == send.started.request for s in sends[i + 1 :]):
+            unanswered += send.challenges
+    unanswered += epoch.surfaced
+    if unanswered:
+        return [
+            Suspended(
+                at=now,
+                suspension=RecoveryKind.CHALLENGE,
+                id=f"{epoch.occurrence_id}:{epoch.number}:challenge",
+                epoch=epoch.number,
+                challenges=tuple(unanswered),
+                position="wait",
+                conditions=("sign_in",),
+            )
+        ]
+    if done.error is None:
+        return []
+    position = next((s.position for s in reversed(sends) if s.position), "tool")
+    return [
+        Suspended(
+            at=now,
+            suspension=RecoveryKind.FAILURE,
+            id=f"{epoch.occurrence_id}:{epoch.number}:failure",
+            epoch=epoch.number,
+            position=position,
+        )
+    ]
+
+
+def inner_deliveries(epoch: Epoch | None) -> list[tuple[str, str]]:
+    """Calls inside a tool whose results reach their reader with the tool's own."""
+    if epoch is None:
+        return []
+    with epoch.lock:
+        return list(epoch.inner)
+
+
+def speak_for_outer(epoch: Epoch, head: Head) -> None:
+    """Where `effects_through="tools"`: an inner guarded call counts as a send of the outer epoch."""
+    outer = epoch.outer
+    if outer is None or outer.contract.effects_through != "tools":
+        return
+    effect = head.effects()
+    if effect.state is None:
+        return
+    outer.inner_effect(head.id, Evidence(state=_plain(effect.state, effect.present), strength=effect.strength or Strength.TESTIMONY, rule=effect.rule))
+
+
+def _plain(state: EffectState, present: bool) -> EffectState:
+    """A finding, as the evidence it amounts to."""
+    if state is EffectState.RECONCILED:
+        return EffectState.COMMITTED if present else EffectState.NOT_SENT
+    return EffectState.REJECTED if state is EffectState.COMPENSATED else state
+
+
+def reconciled(finding: _findings.Finding, question: _findings.Question, *, at: int, by: str | None, via: str) -> Reconciled:
+    """A finding as an event; its fence is the last epoch that existed when the question was asked."""
+    match finding:
+        case _findings.Present(receipt=receipt):
+            echoed = bool(receipt) and (question.occurrence_id in receipt or question.idempotency_key in receipt)
+            result = _stored(finding.result) if finding.has_result else None
+            strength = Strength.TESTIMONY if by else _findings.present_strength(echoed=echoed)
+            return Reconciled(at=at, fence=question.epoch, finding="present", strength=strength, receipt=receipt, result=result, by=by, via=via)
+        case _findings.Absent(authoritative=True):
+            strength = Strength.TESTIMONY if by else Strength.CONTRACT
+            return Reconciled(at=at, fence=question.epoch, finding="absent", strength=strength, by=by, via=via)
+        case _findings.Absent():
+            return Reconciled(at=at, fence=question.epoch, finding="absent_for_now", strength=Strength.TESTIMONY, by=by, via=via)
+        case _findings.Unclear(why=why):
+            return Reconciled(at=at, fence=question.epoch, finding="unclear", strength=Strength.TESTIMONY, receipt=why, by=by, via=via)
+
+
+def _stored(value: Any) -> bytes | None:
+    try:
+        return encode_result(value)
+    except Unstorable:
+        return None
+
+
+Hook = Callable[[_findings.Question], Any]

@@ -1,0 +1,70 @@
+"""Evidence that may wait: kept in memory, written with the next transaction or within 50 ms."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from readmit._errors import JournalUnavailable
+from readmit.journal._port import Change
+
+DELAY = 0.05  # seconds
+_log = logging.getLogger("readmit")
+
+
+class Notes:
+    """The waiting changes of one journal. Its lock is the journal's: callers hold it.
+
+    The thread starts with the first note and ends with `close`; a process that exits writes the rest in `close`.
+    """
+
+    def __init__(self, flush: Callable[[], None]) -> None:
+        self._flush = flush
+        self._waiting: list[Change] = []
+        self._wanted = threading.Event()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def of(self, occurrence_id: str) -> list[Change]:
+        """What waits for one occurrence."""
+        return [c for c in self._waiting if c.occurrence_id == occurrence_id]
+
+    def add(self, change: Change) -> None:
+        """Takes one more, and sees to it that it is written."""
+        self._waiting.append(change)
+        if not self._wanted.is_set():
+            self._wanted.set()
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(target=self._write_soon, name="readmit-journal", daemon=True)
+            self._thread.start()
+
+    def take(self) -> list[Change]:
+        """Everything that waits, for the transaction at hand."""
+        taken, self._waiting = self._waiting, []
+        return taken
+
+    def give_back(self, changes: list[Change]) -> None:
+        """After a transaction that failed: they wait again, in front."""
+        self._waiting[:0] = changes
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._closed = True
+        self._wanted.set()
+
+    def _write_soon(self) -> None:
+        while True:
+            self._wanted.wait()
+            if self._closed:
+                return
+            self._wanted.clear()
+            time.sleep(DELAY)
+            try:
+                self._flush()
+            except JournalUnavailable as error:
+                _log.warning("%s What was noted waits for the next write.", error)
