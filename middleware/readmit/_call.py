@@ -19,7 +19,7 @@ from readmit._context import Run
 from readmit._contract import Approval, Contract, Policy, nanoseconds
 from readmit._digest import digest_bytes
 from readmit._epoch import Epoch, EpochSpan, stack_holds
-from readmit._errors import JournalUnavailable, refused
+from readmit._errors import JournalUnavailable, ReadmitError, refused
 from readmit._fold import Head, fold
 from readmit._identity import Call, Resolution, resolve
 from readmit._model import (
@@ -257,7 +257,8 @@ class GuardedCall:
         assert head is not None
         if resolution.conflict is not None:
             return None
-        known = [(e.call_id, e.response, e.run) for e in (head.opened, *head.joined)]
+        opened = head.opened
+        known = [(opened.call_id, opened.response, opened.run), *((j.call_id, j.response, j.run) for j in head.joined)]
         if not resolution.changed and not resolution.names and (call.call_id, call.response, call.run) in known:
             return None
         return Joined(
@@ -446,7 +447,7 @@ class GuardedCall:
         question = _findings.Question(head.id, self.tool.name, key, self.arguments, decision.fence)
         try:
             finding = _findings.checked((yield Ask(self.tool.reconcile, question)), self.tool.name)
-        except _findings.ReadmitError:
+        except ReadmitError:
             raise
         except Exception as error:
             _log.warning("The reconcile hook of %s failed for occurrence %s: %r", self.tool.name, head.id, error)

@@ -97,8 +97,8 @@ class Contract:
 
     def claim(self, error: BaseException) -> Evidence | None:
         """What an exception says about the effect by this contract; None when it says nothing."""
-        not_sent = (NotSent, *self.not_sent)
-        rejected = (Rejected, *(e for e in self.rejected if isinstance(e, type)))
+        not_sent: tuple[type[BaseException], ...] = (NotSent, *self.not_sent)
+        rejected: tuple[type[BaseException], ...] = (Rejected, *(e for e in self.rejected if isinstance(e, type)))
         if isinstance(error, not_sent):
             return Evidence(state=EffectState.NOT_SENT, strength=Strength.CONTRACT, rule="tool.not_sent")
         if isinstance(error, rejected):

@@ -228,7 +228,7 @@ def digest_bytes(*parts: bytes | str, secret: bytes | None = None) -> str:
     """Digest a sequence of texts and byte strings so that no other sequence has the same digest.
 
     Args:
-        parts: The parts, each framed with its kind and length: `"ab", "c"` and `"a", "bc"` differ, `"a"` and `b"a"` too.
+        parts: The parts, framed with kind and length: `"ab", "c"` differs from `"a", "bc"`, and `"a"` from `b"a"`.
         secret: The key of the HMAC; without one it is a plain SHA-256.
 
     Returns:

@@ -123,7 +123,8 @@ async def _answer_async(journal: Journal | None, step: Step) -> tuple[Any, BaseE
             answer = step.function(step.argument)
             return (await answer if inspect.isawaitable(answer) else answer), None
         case Sleep():
-            return await asyncio.sleep(step.seconds), None
+            await asyncio.sleep(step.seconds)
+            return None, None
         case Find() | Load() | Append():
             return _write(journal, step), None
         case Execute():

@@ -154,7 +154,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something immutable that an event carries."""
 
 
-class Evidence(Fact):
+class Evidence(Fact, frozen=True, kw_only=True):
     """One piece of effect evidence: a state, how good it is, and the rule that read it."""
 
     state: EffectState
@@ -162,7 +162,7 @@ class Evidence(Fact):
     rule: str
 
 
-class Challenge(Fact):
+class Challenge(Fact, frozen=True, kw_only=True):
     """One authentication challenge, as it came (`raw`) and as it was read.
 
     Source: RFC 9110 §11.3. `parameters` keeps the order of the header.
@@ -174,7 +174,7 @@ class Challenge(Fact):
     header: str = "www-authenticate"
 
 
-class Binding(Fact):
+class Binding(Fact, frozen=True, kw_only=True):
     """For exactly what a permit holds; what an approval request showed to the person."""
 
     subject: str | None = None
@@ -186,7 +186,7 @@ class Binding(Fact):
     login: str | None = None  # fingerprint of subject, issuer and scopes, not of the token
 
 
-class Permit(Fact):
+class Permit(Fact, frozen=True, kw_only=True):
     """One grant of authority. Times are nanoseconds since the Unix epoch; `after_epoch` is the last epoch it followed."""
 
     id: str
@@ -200,7 +200,7 @@ class Permit(Fact):
     request: str | None = None
 
 
-class TraceContext(Fact):
+class TraceContext(Fact, frozen=True, kw_only=True):
     """Where the span of an epoch sits. Hex ids; `parent_id` is empty for a root span."""
 
     trace_id: str
@@ -209,7 +209,7 @@ class TraceContext(Fact):
     sampled: bool = True
 
 
-class Request(Fact):
+class Request(Fact, frozen=True, kw_only=True):
     """What a call brings to the decision, apart from what the journal knows. Kept with every admission (I6)."""
 
     principal: str | None = None
@@ -235,7 +235,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     at: int
 
 
-class Opened(Event, tag="opened"):
+class Opened(Event, tag="opened", frozen=True, kw_only=True):
     """The occurrence was minted."""
 
     dimension: ClassVar[Dimension] = Dimension.IDENTITY
@@ -253,7 +253,7 @@ class Opened(Event, tag="opened"):
     outer: str | None = None
 
 
-class Joined(Event, tag="joined"):
+class Joined(Event, tag="joined", frozen=True, kw_only=True):
     """A later call was resolved to the occurrence. With `call` it waits for the result and is owed a delivery."""
 
     dimension: ClassVar[Dimension] = Dimension.IDENTITY
@@ -268,7 +268,7 @@ class Joined(Event, tag="joined"):
     parameters: dict[str, str] | None = None
 
 
-class Admitted(Event, tag="admitted"):
+class Admitted(Event, tag="admitted", frozen=True, kw_only=True):
     """An epoch may start: the epoch, its claim and its justification."""
 
     dimension: ClassVar[Dimension] = Dimension.ADMISSION
@@ -289,7 +289,7 @@ class Admitted(Event, tag="admitted"):
     trace: TraceContext | None = None
 
 
-class Decided(Event, tag="decided"):
+class Decided(Event, tag="decided", frozen=True, kw_only=True):
     """A call was answered without starting an epoch."""
 
     dimension: ClassVar[Dimension] = Dimension.ADMISSION
@@ -299,7 +299,7 @@ class Decided(Event, tag="decided"):
     detail: str = ""
 
 
-class Suspended(Event, tag="suspended"):
+class Suspended(Event, tag="suspended", frozen=True, kw_only=True):
     """Execution stopped and needs something: recovery evidence, which grants nothing."""
 
     dimension: ClassVar[Dimension] = Dimension.RECOVERY
@@ -313,7 +313,7 @@ class Suspended(Event, tag="suspended"):
     lifetime: int | None = None  # nanoseconds a granted approval holds
 
 
-class Granted(Event, tag="granted"):
+class Granted(Event, tag="granted", frozen=True, kw_only=True):
     """A permit was granted."""
 
     dimension: ClassVar[Dimension] = Dimension.AUTHORITY
@@ -321,7 +321,7 @@ class Granted(Event, tag="granted"):
     via: str = "api"
 
 
-class Denied(Event, tag="denied"):
+class Denied(Event, tag="denied", frozen=True, kw_only=True):
     """A person said no to a request."""
 
     dimension: ClassVar[Dimension] = Dimension.AUTHORITY
@@ -330,7 +330,7 @@ class Denied(Event, tag="denied"):
     via: str = "api"
 
 
-class Revoked(Event, tag="revoked"):
+class Revoked(Event, tag="revoked", frozen=True, kw_only=True):
     """A permit was taken back."""
 
     dimension: ClassVar[Dimension] = Dimension.AUTHORITY
@@ -339,7 +339,7 @@ class Revoked(Event, tag="revoked"):
     via: str = "api"
 
 
-class SendStarted(Event, tag="send_started"):
+class SendStarted(Event, tag="send_started", frozen=True, kw_only=True):
     """An effectful request is about to leave. Written before its first byte."""
 
     dimension: ClassVar[Dimension] = Dimension.EFFECT
@@ -352,7 +352,7 @@ class SendStarted(Event, tag="send_started"):
     idempotent: bool = False
 
 
-class Observed(Event, tag="observed"):
+class Observed(Event, tag="observed", frozen=True, kw_only=True):
     """Evidence about a send (or about the epoch, with `send` 0)."""
 
     dimension: ClassVar[Dimension] = Dimension.EFFECT
@@ -361,7 +361,7 @@ class Observed(Event, tag="observed"):
     send: int = 0
 
 
-class Ended(Event, tag="ended"):
+class Ended(Event, tag="ended", frozen=True, kw_only=True):
     """The epoch's execution ended. `claim` is what the tool itself said about its effect."""
 
     dimension: ClassVar[Dimension] = Dimension.EFFECT
@@ -375,14 +375,14 @@ class Ended(Event, tag="ended"):
     unstorable: str = ""
 
 
-class OwnerLost(Event, tag="owner_lost"):
+class OwnerLost(Event, tag="owner_lost", frozen=True, kw_only=True):
     """The process that ran the epoch is gone."""
 
     dimension: ClassVar[Dimension] = Dimension.EFFECT
     epoch: int
 
 
-class DeclaredUnknown(Event, tag="declared_unknown"):
+class DeclaredUnknown(Event, tag="declared_unknown", frozen=True, kw_only=True):
     """An operator gave a hung epoch up, which fences it."""
 
     dimension: ClassVar[Dimension] = Dimension.EFFECT
@@ -391,7 +391,7 @@ class DeclaredUnknown(Event, tag="declared_unknown"):
     via: str = "api"
 
 
-class Reconciled(Event, tag="reconciled"):
+class Reconciled(Event, tag="reconciled", frozen=True, kw_only=True):
     """The outside world was asked. `fence` is the last epoch that existed when the question was asked."""
 
     dimension: ClassVar[Dimension] = Dimension.EFFECT
@@ -404,7 +404,7 @@ class Reconciled(Event, tag="reconciled"):
     via: str = "api"
 
 
-class Compensated(Event, tag="compensated"):
+class Compensated(Event, tag="compensated", frozen=True, kw_only=True):
     """The effect was undone, and nothing can still arrive."""
 
     dimension: ClassVar[Dimension] = Dimension.EFFECT
@@ -413,21 +413,21 @@ class Compensated(Event, tag="compensated"):
     via: str = "api"
 
 
-class Delivered(Event, tag="delivered"):
+class Delivered(Event, tag="delivered", frozen=True, kw_only=True):
     """The result reached the reader who was owed it."""
 
     dimension: ClassVar[Dimension] = Dimension.DELIVERY
     call: str
 
 
-class Left(Event, tag="left"):
+class Left(Event, tag="left", frozen=True, kw_only=True):
     """A caller left without its result; a later call takes over what it was owed."""
 
     dimension: ClassVar[Dimension] = Dimension.DELIVERY
     call: str
 
 
-class Abandoned(Event, tag="abandoned"):
+class Abandoned(Event, tag="abandoned", frozen=True, kw_only=True):
     """An operator closed the occurrence for good."""
 
     dimension: ClassVar[Dimension] = Dimension.RECORD
@@ -436,7 +436,7 @@ class Abandoned(Event, tag="abandoned"):
     via: str = "api"
 
 
-class Accepted(Event, tag="accepted"):
+class Accepted(Event, tag="accepted", frozen=True, kw_only=True):
     """A named person accepted the ambiguity of the epochs up to `epoch`, in so many words. Restores no authority."""
 
     dimension: ClassVar[Dimension] = Dimension.RECORD

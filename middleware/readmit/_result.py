@@ -5,15 +5,12 @@ key that begins with `$`: `{"$tuple": [1, 2]}`, `{"$decimal": "9.90"}`. Dictiona
 or begin with `$`, are written as `{"$dict": [[key, value], …]}`.
 
 Only exact types are stored; a subclass of `str` or `dict` is not what would come back. Dataclasses, pydantic models and
-enums are stored by import path; what their instances hold is put back as it was, and neither a constructor nor a
-validator runs. Nothing is ever unpickled. Reading a result imports the module that a class is named with, and uses what
-it finds there only if it is a dataclass, a model or an enum.
+enums are stored by import path (see `readmit._rebuild`); nothing is ever unpickled. Reading a result imports the module
+that a class is named with, and uses what it finds there only if it is a dataclass, a model or an enum.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
 import json
 import re
 import sys
@@ -21,29 +18,19 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
-from enum import Enum, Flag
 from math import isfinite
 from typing import Any, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from readmit._canonical import MAX_DEPTH
+from readmit._rebuild import Unstorable, put_together, take_apart
+
+__all__ = ["Unstorable", "decode_result", "encode_result"]
 
 _VERSION: Final = b"1"
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-
-
-class Unstorable(Exception):
-    """A result cannot be stored, or can no longer be given back, exactly as it was.
-
-    Args:
-        why: The reason, for a person.
-    """
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
 
 
 def encode_result(value: Any, *, limit: int = 262_144) -> bytes:
@@ -83,7 +70,7 @@ def decode_result(data: bytes) -> Any:
         raise Unstorable(f"the stored result has format {data[:1]!r}; this version of readmit reads {_VERSION!r}")
     try:
         return _unpack(json.loads(data[1:]))
-    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         raise Unstorable(f"the stored result is damaged: {type(error).__name__}: {error}") from error
 
 
@@ -118,7 +105,9 @@ class _Packer:
         if cls in _PACKERS:
             tag, pack = _PACKERS[cls]
             return {tag: pack(self, value, depth)}
-        return self.declared(value, cls, depth)
+        kind, state = take_apart(value)
+        self.classes = True
+        return {f"${kind}": self.items(state, depth)}
 
     def items(self, values: Iterable[Any], depth: int) -> list[Any]:
         if depth >= MAX_DEPTH:
@@ -139,12 +128,84 @@ class _Packer:
             return dict(zip(value, packed, strict=True))
         return {"$dict": [list(pair) for pair in zip(self.items(value, depth), packed, strict=True)]}
 
-    def declared(self, value: Any, cls: type, depth: int) -> dict[str, Any]:
-        kind = _kind(cls)
-        shown = f"{cls.__module__}.{cls.__qualname__}".removeprefix("builtins.")
-        if kind is None:
-            raise Unstorable(f"it holds a value of type {shown!r}, which would not come back with its type")
-        if _lookup(sys.modules.get(cls.__module__), cls.__qualname__) is not cls:
-            raise Unstorable(f"it holds a value of class {shown!r}, which cannot be found again by that name")
-        self.classes = True
-        return {f"${kind}": [f"{cls.__module__}:{cls.__qualname__}", *_STATE[kind](self, value, depth)]}
+
+def _zone(zone: tzinfo | None) -> list[Any] | None:
+    """A time zone as its kind and what makes it: microseconds of offset and a name of its own, a key, or seconds."""
+    if zone is None:
+        return None
+    if type(zone) is timezone:
+        offset = zone.utcoffset(None)
+        name = zone.tzname(None)
+        return ["fixed", offset // timedelta(microseconds=1), None if name == str(timezone(offset)) else name]
+    if type(zone) is ZoneInfo and zone.key is not None:
+        return ["key", zone.key]
+    if type(zone) is _pydantic_zone():
+        return ["pydantic", (zone.utcoffset(None) or timedelta()) // timedelta(seconds=1)]
+    raise Unstorable(f"a time zone of type {type(zone).__qualname__!r} would not come back with its type")
+
+
+def _unzone(packed: list[Any] | None) -> tzinfo | None:
+    if packed is None:
+        return None
+    kind, value, *more = packed
+    if kind == "key":
+        return ZoneInfo(value)
+    if kind == "fixed":
+        return timezone(timedelta(microseconds=value), *(name for name in more if name is not None))
+    zone = _pydantic_zone()
+    if kind != "pydantic" or zone is None:
+        raise Unstorable(f"the time zone {packed!r} needs pydantic, which is not imported here")
+    made: tzinfo = zone(value)
+    return made
+
+
+def _pydantic_zone() -> Any:
+    return getattr(sys.modules.get("pydantic_core"), "TzInfo", None)
+
+
+def _clock(value: datetime | time) -> list[Any]:
+    return [value.replace(tzinfo=None, fold=0).isoformat(), value.fold, _zone(value.tzinfo)]
+
+
+def _unpack(packed: Any) -> Any:
+    if type(packed) is list:
+        return [_unpack(item) for item in packed]
+    if type(packed) is not dict:
+        return packed
+    tag = next(iter(packed), "")
+    if tag[:1] != "$":
+        return {key: _unpack(item) for key, item in packed.items()}
+    if tag[1:] in _KINDS:
+        return put_together(tag[1:], *_unpack(packed[tag]))
+    return _UNPACKERS[tag](packed[tag])
+
+
+_KINDS = ("enum", "flag", "dataclass", "model")
+_PACKERS: dict[type, tuple[str, Callable[[_Packer, Any, int], Any]]] = {
+    bytes: ("$bytes", lambda packer, value, depth: b64encode(value).decode()),
+    tuple: ("$tuple", _Packer.items),
+    set: ("$set", _Packer.unordered),
+    frozenset: ("$frozenset", _Packer.unordered),
+    datetime: ("$datetime", lambda packer, value, depth: _clock(value)),
+    time: ("$time", lambda packer, value, depth: _clock(value)),
+    date: ("$date", lambda packer, value, depth: value.isoformat()),
+    timedelta: ("$timedelta", lambda packer, value, depth: value // timedelta(microseconds=1)),
+    Decimal: ("$decimal", lambda packer, value, depth: str(value)),
+    UUID: ("$uuid", lambda packer, value, depth: value.hex),
+}
+_UNPACKERS: dict[str, Callable[[Any], Any]] = {
+    "$str": lambda packed: b64decode(packed).decode("utf-8", "surrogatepass"),
+    "$int": lambda packed: int(packed, 16),
+    "$float": float,
+    "$bytes": b64decode,
+    "$dict": lambda packed: {_unpack(key): _unpack(item) for key, item in packed},
+    "$tuple": lambda packed: tuple(map(_unpack, packed)),
+    "$set": lambda packed: set(map(_unpack, packed)),
+    "$frozenset": lambda packed: frozenset(map(_unpack, packed)),
+    "$datetime": lambda packed: datetime.fromisoformat(packed[0]).replace(fold=packed[1], tzinfo=_unzone(packed[2])),
+    "$time": lambda packed: time.fromisoformat(packed[0]).replace(fold=packed[1], tzinfo=_unzone(packed[2])),
+    "$date": date.fromisoformat,
+    "$timedelta": lambda packed: timedelta(microseconds=packed),
+    "$decimal": Decimal,
+    "$uuid": UUID,
+}

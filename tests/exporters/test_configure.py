@@ -187,7 +187,7 @@ def test_a_dead_collector_holds_the_exit_up_for_one_batch_only(monkeypatch: pyte
     with receiving() as receiver:
         dead = receiver.url
     done = run(DEAD_AT_EXIT, dead)
-    assert done.stderr.count("Failed to export spans batch") == 1
+    assert 1 <= done.stderr.count("Transient error") <= 2, "one batch is tried twice in 3 s, three are tried more often"
     assert done.stderr.count("were lost at the exit") == 3
 
 

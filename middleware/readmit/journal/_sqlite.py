@@ -43,7 +43,7 @@ _TAKE = "INSERT INTO names VALUES (?, ?, ?)"
 _TAKE_NEXT = "INSERT INTO names SELECT ?1, ?2 + coalesce(max(ordinal), 0) + 1, ?3 FROM names WHERE name = ?1"
 _CACHED = 1024  # heads
 _encode = msgspec.json.Encoder().encode
-_decode: Callable[[str], AnyEvent] = msgspec.json.Decoder(AnyEvent).decode  # type: ignore[assignment]
+_decode: Callable[[str], AnyEvent] = msgspec.json.Decoder(AnyEvent).decode
 _journals: weakref.WeakSet[SQLiteJournal] = weakref.WeakSet()
 
 
