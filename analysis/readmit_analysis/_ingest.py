@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "ingest"]
 
 _LARGEST_OBJECT = 16 << 20  # bytes; DuckDB sets two such buffers aside for every thread
+_BATCH = 8192  # argument texts
 _GROUP = 128 << 20  # bytes read in one statement, so that the progress moves
 
 
@@ -58,6 +59,7 @@ def ingest(
                 rejects += _careful(con, file, Path(folder) / "clean.jsonl")
             done += sum(file.size for file in group)
     con.execute("DELETE FROM raw_spans WHERE problem IS NOT NULL")
+    con.execute(statement("reader", "superseded"))
     _keys(con)
     return rejects
 
@@ -134,5 +136,14 @@ def _note(con: DuckDBPyConnection, read_path: str, path: Path) -> None:
 
 def _keys(con: DuckDBPyConnection) -> None:
     """Give every distinct argument text of a tool span its comparable key."""
-    con.create_function("arguments_key", arguments_key, ["VARCHAR", "VARCHAR"], "VARCHAR", null_handling="special")
     con.execute(statement("reader", "argument_keys"))
+    texts = con.cursor().execute(
+        "SELECT DISTINCT arguments_type, arguments FROM raw_spans WHERE arguments IS NOT NULL"
+    )
+    while batch := texts.fetchmany(_BATCH):
+        kinds, values = [kind for kind, _ in batch], [value for _, value in batch]
+        keys = [arguments_key(kind, value) for kind, value in batch]
+        con.execute(
+            "INSERT INTO argument_keys SELECT unnest($1::VARCHAR[]), unnest($2::VARCHAR[]), unnest($3::VARCHAR[])",
+            [kinds, values, keys],
+        )

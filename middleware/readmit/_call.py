@@ -39,7 +39,7 @@ from readmit._model import (
     Request,
     Suspended,
 )
-from readmit._result import decode_result, encode_result
+from readmit._result import Unstorable, decode_result, encode_result
 from readmit._steps import Append, Ask, Done, Execute, Find, Load, Sleep, Step
 from readmit.journal._port import Change, Journal, Query, Stale
 
@@ -353,6 +353,10 @@ class GuardedCall:
 
     def _return(self, opened: _Opened) -> Generator[Step, Any, Done]:
         head = opened.head
+        try:
+            value = decode_result(head.result() or b"")
+        except Unstorable as error:
+            return (yield from self._refuse(opened, Refuse(Refusal.ALREADY_COMMITTED, str(error), ("effect",), ("compensate",))))
         admission = self.ports.new_id()
         debtor = head.departed(self.ports.journal.alive)
         decided = Decided(at=opened.now, admission=admission, decision="return")
@@ -361,7 +365,7 @@ class GuardedCall:
         owed = self.token if self._waiting is not None else debtor
         if owed is not None:
             self._deliver(head.id, owed)
-        return Done(_outcome.RETURNED, decode_result(head.result() or b""))
+        return Done(_outcome.RETURNED, value)
 
     def _refuse(self, opened: _Opened, refuse: Refuse) -> Generator[Step, Any, Done]:
         head = opened.head

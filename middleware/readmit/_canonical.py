@@ -31,8 +31,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 VERSION = 1
-MAX_DEPTH = 128
-"""Levels of nesting that are encoded: a fixed number, so that the answer does not depend on how deep the caller is."""
+MAX_DEPTH = 128  # levels of nesting: a fixed number, so that the answer does not depend on how deep the caller is
 
 BUILT_IN: tuple[type, ...] = (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset)
 BUILT_IN += (datetime, date, time, timedelta, Decimal, UUID, PurePath)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -77,6 +78,11 @@ def entered(new: Frame) -> Iterator[Frame]:
         FRAME.reset(token)
 
 
+def _text(value: object, what: str) -> None:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{what} is a text that is not empty, not {value!r}")
+
+
 @contextmanager
 def scope(name: str, *, principal: str | None = None) -> Iterator[None]:
     """Names the conversation, user or tenant inside which equal calls can be one.
@@ -86,16 +92,21 @@ def scope(name: str, *, principal: str | None = None) -> Iterator[None]:
 
     Args:
         name: the scope, for instance a conversation's id. It is put on spans as `gen_ai.conversation.id`.
-        principal: who the calls act for; permits belong to a principal.
+        principal: who the calls act for; permits belong to a principal. A scope inside another keeps its principal.
+
+    Raises:
+        ValueError: the name, or the principal, is empty or not a text.
 
     Example:
         >>> with scope("conversation-7", principal="ann"):
         ...     frame().scope
         'conversation-7'
     """
-    if not name:
-        raise ValueError("a scope needs a name that is not empty")
-    with entered(replace(frame(), scope=name, principal=principal)):
+    _text(name, "the name of a scope")
+    if principal is not None:
+        _text(principal, "a principal")
+    here = frame()
+    with entered(replace(here, scope=name, principal=here.principal if principal is None else principal)):
         yield
 
 
@@ -106,13 +117,15 @@ def run(id: str) -> Iterator[None]:
     Args:
         id: of the logical run (thread and checkpoint, task id), not of the engine's attempt.
 
+    Raises:
+        ValueError: the id is empty or not a text.
+
     Example:
         >>> with run("task-42"):
         ...     frame().run.id
         'task-42'
     """
-    if not id:
-        raise ValueError("a run needs an id that is not empty")
+    _text(id, "the id of a run")
     with entered(replace(frame(), run=Run(id))):
         yield
 
@@ -124,13 +137,15 @@ def occurrence(*, key: str) -> Iterator[None]:
     Args:
         key: what the business calls this intent: an order's number, a payment's id. Permanent.
 
+    Raises:
+        ValueError: the key is empty or not a text.
+
     Example:
         >>> with occurrence(key="order-1001"):
         ...     frame().key
         'order-1001'
     """
-    if not key:
-        raise ValueError("an occurrence needs a key that is not empty")
+    _text(key, "the key of an occurrence")
     with entered(replace(frame(), key=key)):
         yield
 
@@ -157,12 +172,17 @@ def bind(function: Callable[P, R]) -> Callable[P, R]:
     Returns:
         A function that runs in a copy of the present context, each time it is called.
 
+    Raises:
+        TypeError: for a coroutine function, which a task carries by itself.
+
     Example:
         >>> with scope("conversation-7"):
         ...     job = bind(lambda: frame().scope)
         >>> job()
         'conversation-7'
     """
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"bind({function!r}): bind is for plain functions; a task that is made here carries the context by itself")
     context = copy_context()
 
     def bound(*args: P.args, **kwargs: P.kwargs) -> R:

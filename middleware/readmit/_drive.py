@@ -15,8 +15,16 @@ from readmit._steps import Append, Ask, Done, Execute, Find, Load, Sleep, Step
 from readmit.journal._port import Journal
 
 T = TypeVar("T")
-Active = Callable[[Epoch | None], Any]
+Active = Callable[[Epoch | None], AbstractContextManager[None]]
 """Gives the context manager in which an epoch's body runs: its frame and its span are current."""
+
+
+class Begun(NamedTuple):
+    """A call that is about to be stepped: its steps, who answers them, and where its body runs."""
+
+    steps: Steps
+    journal: Journal | None
+    active: Active
 
 
 class Answers:
@@ -89,17 +97,21 @@ def _next(answers: Answers, journal: Journal | None, step: Step) -> Step | None:
     return answers.send(answer)
 
 
-def drive(steps: Steps, journal: Journal | None, body: Callable[[Epoch | None], Done]) -> Any:
+def drive(begun: Begun, body: Callable[[Epoch | None], Done]) -> Any:
     """Runs a call of a plain function."""
-    answers = Answers(steps)
+    answers = Answers(begun.steps)
     step = answers.send()
     while step is not None:
-        step = answers.send(body(step.epoch)) if isinstance(step, Execute) else _next(answers, journal, step)
+        step = answers.send(body(step.epoch)) if isinstance(step, Execute) else _next(answers, begun.journal, step)
     return answers.result
 
 
-def drive_generator(steps: Steps, journal: Journal | None, body: Callable[[Epoch | None], Generator[Any, Any, Done]]) -> Generator[Any, Any, Any]:
-    """Runs a call of a generator function: the epoch begins at the first `next`."""
+def drive_generator(
+    begin: Callable[[], Begun], function: Callable[[], Generator[Any, Any, Any]]
+) -> Generator[Any, Any, Any]:
+    """Runs a call of a generator function: it begins at the first `next`."""
+    steps, journal, active = begin()
+    body = _iterate(active, function)
     answers = Answers(steps)
     step = answers.send()
     while step is not None:
@@ -131,61 +143,38 @@ async def _answer_async(journal: Journal | None, step: Step) -> tuple[Any, BaseE
             raise AssertionError("the body is run by the driver")
 
 
-async def _to_the_end(work: Awaitable[T]) -> tuple[T, BaseException | None]:
+async def _to_the_end(work: Awaitable[T]) -> T:
+    """Waits for what cannot be stopped halfway; a cancellation that came meanwhile is raised when it is done."""
     task = asyncio.ensure_future(work)
-    cancelled: BaseException | None = None
+    cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
             await asyncio.wait((task,))
         except asyncio.CancelledError as error:
             cancelled = error
-    return task.result(), cancelled
+    if cancelled is None:
+        return task.result()
+    if (error := task.exception()) is not None:  # nothing was written: the cancellation is all there is to say
+        raise cancelled from error
+    raise Interrupted(task.result()) from cancelled
 
 
-class AsyncAnswers(Answers):
-    """As `Answers`, for steps that are awaited."""
+class Interrupted(Exception):
+    """An intent was written, and the call was cancelled meanwhile: it is answered, and its body is not run."""
 
-    def __init__(self, steps: Steps, journal: Journal | None) -> None:
-        super().__init__(steps)
-        self._journal = journal
-        self.cancelled: BaseException | None = None
-
-    async def answer(self, step: Step) -> Step | None:
-        """The step after this one."""
-        try:
-            answer, cancelled = await _answer_async(self._journal, step)
-        except BaseException as error:
-            return self.throw(error)
-        self.cancelled = self.cancelled or cancelled
-        return self.send(answer)
-
-
-async def drive_async(steps: Steps, journal: Journal | None, body: Callable[[Epoch | None], Awaitable[Done]]) -> Any:
-    """Runs a call of a coroutine function."""
-    answers = AsyncAnswers(steps, journal)
-    step = answers.send()
-    while step is not None:
-        if not isinstance(step, Execute):
-            step = await answers.answer(step)
-        elif answers.cancelled is not None:
-            step = answers.send(ended(answers.cancelled, started=False))
-        else:
-            step = answers.send(await body(step.epoch))
-    return answers.result
-
-
+    def __init__(self, answer: Any) -> None:
+        super().__init__(answer)
+        self.answer = answer
 async def drive_async_generator(
-    steps: Steps, journal: Journal | None, active: Active, function: Callable[[], AsyncGenerator[Any, Any]]
+    begin: Callable[[], Begun], function: Callable[[], AsyncGenerator[Any, Any]]
 ) -> AsyncGenerator[Any, Any]:
     """Runs a call of an async generator function; what the consumer sends or throws reaches the tool's own generator."""
+    steps, journal, active = begin()
     answers = AsyncAnswers(steps, journal)
     step = answers.send()
     while step is not None:
         if not isinstance(step, Execute):
             step = await answers.answer(step)
-            continue
-        if answers.cancelled is not None:
-            step = answers.send(ended(answers.cancelled, started=False))
             continue
         items, resume = function(), None
         advance: Callable[[Any], Awaitable[Any]] = items.asend

@@ -173,7 +173,7 @@ def _epoch_evidence(
     if ended is None:
         return unknown(given_up or "in_flight")
     if ended.outcome is Outcome.RETURNED and not ended.unclear:
-        return _returned(ended.claim, [e for _, e in elements])
+        return _returned(direct or ended.claim, [e for _, e in elements])
     said = direct or ended.claim
     if ended.outcome is Outcome.CANCELLED:
         return _combine([*elements, (None, said or unknown("tool.cancelled"))])
@@ -195,6 +195,9 @@ def _epoch_evidence(
 
 
 def _returned(claim: Evidence | None, sends: list[Evidence]) -> Evidence:
+    """A normal return: the tool has seen the answers and is content, unless it says that nothing came of them."""
+    if claim is not None and claim.state is EffectState.COMMITTED:
+        return claim
     if claim is not None:
         return next((e for e in sends if e.state is EffectState.UNKNOWN), claim)
     if sends and all(e.state is EffectState.COMMITTED for e in sends):

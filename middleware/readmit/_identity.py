@@ -117,7 +117,7 @@ def resolve(call: Call, found: Found) -> Resolution:
             return Resolution(Identity.MINTED, None, (*fresh(Identity.KEY), (mint, ordinals.get(mint, 0) + 1)))
         return Resolution(rule, head, conflict=differing(call, head))
     for head in found.other_signature:
-        if not head.closed and _could_be(call, head):
+        if call.key is None and head.opened.key is None and not head.closed and _could_be(call, head):
             return Resolution(Identity.OPEN, head, conflict="signature")
     if head := _open_candidate(call, found.open):
         return Resolution(Identity.OPEN, head, fresh())

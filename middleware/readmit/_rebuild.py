@@ -81,9 +81,10 @@ def put_together(kind: str, path: str, *state: Any) -> Any:
         return value
     _, extra, hidden, fields_set = state
     object.__setattr__(value, "__dict__", fields)
-    object.__setattr__(value, "__pydantic_extra__", extra)
-    object.__setattr__(value, "__pydantic_private__", hidden)
     object.__setattr__(value, "__pydantic_fields_set__", set(fields_set))
+    for name, item in (("__pydantic_extra__", extra), ("__pydantic_private__", hidden)):
+        if getattr(value, name, value) is not item:  # a RootModel has both as None in its class
+            object.__setattr__(value, name, item)
     return value
 
 
@@ -99,9 +100,9 @@ def _kind(cls: Any) -> str | None:
 
 
 def _names(cls: Any) -> list[str]:
-    return (
-        [field.name for field in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else list(cls.model_fields)
-    )
+    if dataclasses.is_dataclass(cls):
+        return [field.name for field in dataclasses.fields(cls)]
+    return list(cls.model_fields)
 
 
 def _fields(shown: str, value: Any) -> dict[str, Any]:
@@ -118,10 +119,8 @@ def _fields(shown: str, value: Any) -> dict[str, Any]:
 
 def _slots(cls: type) -> set[str]:
     slots = [base.__dict__.get("__slots__", ()) for base in cls.__mro__]
-    return {name for some in slots for name in ((some,) if isinstance(some, str) else some)} - {
-        "__dict__",
-        "__weakref__",
-    }
+    names = {name for some in slots for name in ((some,) if isinstance(some, str) else some)}
+    return names - {"__dict__", "__weakref__"}
 
 
 def _lookup(module: Any, qualified_name: str) -> Any:

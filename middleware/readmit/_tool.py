@@ -1,125 +1,64 @@
-"""The decorator: turns a function, coroutine, generator or async generator into a guarded tool."""
+"""The guarded tool: a function, coroutine, generator or async generator that asks for admission before it runs."""
 
 from __future__ import annotations
 
+import copy
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import wrapt
 from opentelemetry.trace import Span
 
 from readmit import _drive
-from readmit._call import Declaration, GuardedCall, Site, Steps
-from readmit._context import entered, frame
-from readmit._contract import Approval, Contract
-from readmit._digest import Binder, DigestError
+from readmit._call import GuardedCall, Site, Steps
+from readmit._context import Frame, entered, frame
+from readmit._declare import ToolSpec
+from readmit._digest import digest_bytes
 from readmit._epoch import Epoch
 from readmit._identity import Call
 from readmit._steps import Done, Execute
-from readmit._telemetry import current_span, failed
-from readmit.journal import Journal
+from readmit._telemetry import current_span, finish
 
 if TYPE_CHECKING:
     from readmit._guard import Guard
 
 F = TypeVar("F", bound=Callable[..., Any])
-Effect = Literal["read", "write"]
-Mode = Literal["enforce", "observe"]
-_UNSTATED: Any = object()
+Arguments = Mapping[str, Any]
 _log = logging.getLogger("readmit")
-_EFFECTS = "write effect='read' for a tool without effect on the world, effect='write' for any other"
 
 
-def declare(
-    function: Callable[..., Any],
-    *,
-    effect: Any,
-    contract: Contract,
-    key: str | Callable[[Mapping[str, Any]], str] | None,
-    approval: Approval | bool,
-    exclude: Iterable[str],
-    digest_with: Mapping[str, Callable[[Any], Any]] | None,
-    reconcile: Any,
-    compensate: Any,
-    classify: Any,
-    name: str | None,
-    mode: Mode | None,
-) -> ToolSpec:
-    """Checks what the decorator was given; every error says what to write instead."""
-    plain = getattr(function, "__func__", function)
-    called = name or f"{plain.__module__}.{plain.__qualname__}"
-    if effect is _UNSTATED:
-        raise TypeError(f"{called}: effect= is not stated; {_EFFECTS}")
-    if effect not in get_args(Effect):
-        raise ValueError(f"{called}: effect={effect!r}; {_EFFECTS}")
-    if mode not in (None, *get_args(Mode)):
-        raise ValueError(f"{called}: mode={mode!r}; write 'enforce' or 'observe'")
-    if not isinstance(contract, Contract):
-        raise TypeError(f"{called}: contract={contract!r}; write a readmit.Contract(…)")
-    for hook, given in (("reconcile", reconcile), ("compensate", compensate), ("classify", classify)):
-        if given is not None and not callable(given):
-            raise TypeError(f"{called}: {hook}={given!r} is not callable; write a function")
-    if reconcile is not None and inspect.signature(reconcile).return_annotation in (bool, "bool"):
-        raise TypeError(f"{called}: a reconcile hook cannot answer with a bool; return Present(receipt), Absent(authoritative=…) or Unclear(why)")
-    left_out = list(exclude)
-    first = next(iter(inspect.signature(plain).parameters), None)
-    if first is not None and (isinstance(function, classmethod) or first == "cls"):
-        left_out.append(first)
-    declaration = Declaration(
-        name=called,
-        read=effect == "read",
-        contract=contract,
-        fingerprint=contract.fingerprint,
-        approval=Approval() if approval is True else (approval or None),
-        reconcile=reconcile,
-        classify=classify,
-    )
-    binder = Binder(plain, tool=called, exclude=left_out, key=key if isinstance(key, str) else None, digest_with=digest_with)
-    return ToolSpec(declaration, binder, key, mode, compensate, (plain.__module__, plain.__qualname__))
+class _BoundTool(wrapt.BoundFunctionWrapper):  # type: ignore[misc, no-any-unimported, unused-ignore]
+    """A guarded method: copied and pickled as a bound method is."""
+
+    def __copy__(self) -> _BoundTool:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        owner = getattr(self, "__self__", None)
+        return self if owner is None else getattr(copy.deepcopy(owner, memo), self.__name__)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        owner = getattr(self, "__self__", None)
+        return self.__qualname__ if owner is None else (getattr, (owner, self.__name__))
 
 
-class ToolSpec:
-    """A declared tool: what the core needs of it, and how its arguments are read."""
+class _Tool(wrapt.FunctionWrapper):  # type: ignore[misc, no-any-unimported, unused-ignore]
+    """A guarded function: copied and pickled as a function is, which is by name."""
 
-    def __init__(
-        self,
-        declaration: Declaration,
-        binder: Binder,
-        key: str | Callable[[Mapping[str, Any]], str] | None,
-        mode: Mode | None,
-        compensate: Any,
-        origin: tuple[str, str],
-    ) -> None:
-        self.declaration = declaration
-        self.binder = binder
-        self.key = key
-        self.mode = mode
-        self.compensate = compensate
-        self.origin = origin
-        self.warned = False
+    __bound_function_wrapper__ = _BoundTool
+    _self_readmit = True
 
-    @property
-    def reads(self) -> bool:
-        """Whether it stands outside the table: read-only, and nobody has to approve it."""
-        return self.declaration.read and self.declaration.approval is None
+    def __copy__(self) -> _Tool:
+        return self
 
-    def key_of(self, arguments: Mapping[str, Any]) -> str | None:
-        """The business key of one call.
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Tool:
+        return self
 
-        Raises:
-            ValueError: for a key that is empty or not a text or an integer.
-        """
-        if self.key is None:
-            return frame().key
-        value = arguments[self.key] if isinstance(self.key, str) else self.key(arguments)
-        if isinstance(value, int) and not isinstance(value, bool):
-            value = str(value)
-        if not isinstance(value, str) or not value:
-            raise ValueError(f"{self.declaration.name}: its key is {value!r}; a business key is a text that is not empty, or an integer")
-        return value
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__qualname__
 
 
 def wrap(function: F, spec: ToolSpec, guard: Callable[[], Guard]) -> F:
@@ -136,42 +75,33 @@ def wrap(function: F, spec: ToolSpec, guard: Callable[[], Guard]) -> F:
 
     def wrapper(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = args if instance is None else (instance, *args)
-        if instance is None and isinstance(function, staticmethod):
-            given = args
         return enter(guard(), spec, spec.binder.bind(given, kwargs), lambda: wrapped(*args, **kwargs))
 
-    return wrapt.FunctionWrapper(function, wrapper)  # type: ignore[return-value]
+    return _Tool(function, wrapper)  # type: ignore[return-value, no-any-return, unused-ignore]
 
 
 # -- the four kinds -----------------------------------------------------------------------------------------------
 
 
-def _plain(guard: Guard, spec: ToolSpec, arguments: dict[str, Any], function: Callable[[], Any]) -> Any:
-    steps, journal, active = _begin(guard, spec, arguments)
-    return _drive.drive(steps, journal, _drive.call_body(active, _ready(spec, function)))
+def _plain(guard: Guard, spec: ToolSpec, arguments: Arguments, function: Callable[[], Any]) -> Any:
+    begun = _begin(guard, spec, arguments, frame())
+    return _drive.drive(begun, _drive.call_body(begun.active, _ready(spec, function)))
 
 
-async def _coroutine(guard: Guard, spec: ToolSpec, arguments: dict[str, Any], function: Callable[[], Any]) -> Any:
-    steps, journal, active = _begin(guard, spec, arguments)
-    return await _drive.drive_async(steps, journal, _drive.await_body(active, function))
+async def _coroutine(guard: Guard, spec: ToolSpec, arguments: Arguments, function: Callable[[], Any]) -> Any:
+    begun = _begin(guard, spec, arguments, frame())
+    return await _drive.drive_async(begun, _drive.await_body(begun.active, function))
 
 
-def _generator(guard: Guard, spec: ToolSpec, arguments: dict[str, Any], function: Callable[[], Any]) -> Any:
-    steps, journal, active = _begin(guard, spec, arguments)
-    return (yield from _drive.drive_generator(steps, journal, _drive.iterate_body(active, function)))
+def _generator(guard: Guard, spec: ToolSpec, arguments: Arguments, function: Callable[[], Any]) -> Any:
+    """The call belongs to where it is made, also if it is iterated elsewhere; the epoch begins at the first `next`."""
+    here = frame()
+    return _drive.drive_generator(lambda: _begin(guard, spec, arguments, here), function)
 
 
-def _async_generator(guard: Guard, spec: ToolSpec, arguments: dict[str, Any], function: Callable[[], Any]) -> Any:
-    steps, journal, active = _begin(guard, spec, arguments)
-    return _drive.drive_async_generator(steps, journal, active, function)
-
-
-def _begin(guard: Guard, spec: ToolSpec, arguments: dict[str, Any]) -> tuple[Steps, Journal | None, _drive.Active]:
-    if spec.reads:
-        span = guard.spans.read(spec.declaration.name, _read_attributes(guard, spec, arguments))
-        return _read(span), None, lambda _: current_span(span)
-    call = _call(guard, spec, arguments)
-    return call.steps(), call.ports.journal, inside
+def _async_generator(guard: Guard, spec: ToolSpec, arguments: Arguments, function: Callable[[], Any]) -> Any:
+    here = frame()
+    return _drive.drive_async_generator(lambda: _begin(guard, spec, arguments, here), function)
 
 
 def _ready(spec: ToolSpec, function: Callable[[], Any]) -> Callable[[], Any]:
@@ -179,33 +109,54 @@ def _ready(spec: ToolSpec, function: Callable[[], Any]) -> Callable[[], Any]:
 
     def called() -> Any:
         value = function()
-        if type(value) in _PLAIN or not (inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value)):
+        if type(value) in _DONE or not (
+            inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value)
+        ):
             return value
         if inspect.iscoroutine(value) or inspect.isgenerator(value):
             value.close()
         raise TypeError(
-            f"{spec.declaration.name} is a plain function and returned a {type(value).__name__}, which has not run yet: "
-            "decorate the coroutine or generator function itself"
+            f"{spec.declaration.name} is a plain function and returned a {type(value).__name__}, which has not run "
+            "yet: decorate the coroutine or generator function itself"
         )
 
     return called
 
 
-_PLAIN = frozenset({str, int, float, bool, dict, list, tuple, bytes, type(None)})
+_DONE = frozenset({str, int, float, bool, dict, list, tuple, bytes, type(None)})
 
 
-def _call(guard: Guard, spec: ToolSpec, arguments: dict[str, Any]) -> GuardedCall:
-    here = frame()
-    ports, declaration = guard.ports(), guard.declared(spec)
-    digest = spec.binder.digest(arguments, secret=guard.digest_secret)
+# -- one call -----------------------------------------------------------------------------------------------------
+
+
+def _begin(guard: Guard, spec: ToolSpec, arguments: Arguments, here: Frame) -> _drive.Begun:
+    if spec.reads:
+        span = guard.spans.read(spec.declaration.name, _read_attributes(guard, spec, arguments, here))
+        return _drive.Begun(_read(span), None, lambda _: current_span(span))
+    call = _call(guard, spec, arguments, here)
+
+    @contextmanager
+    def active(epoch: Epoch | None) -> Iterator[None]:
+        """Where the epoch's body runs: its frame and its span are current."""
+        assert epoch is not None, "only a read-only call runs without an epoch"
+        with entered(epoch.frame(here)), current_span(epoch.span.span):
+            yield
+
+    return _drive.Begun(call.steps(), call.ports.journal, active)
+
+
+def _call(guard: Guard, spec: ToolSpec, arguments: Arguments, here: Frame) -> GuardedCall:
+    declaration = guard.declared(spec)
+    ports = guard.ports(observe=declaration.observe)
+    key, digest, parameters = _named(guard, spec, arguments, here, observe=declaration.observe)
     call = Call(
         scope=here.scope or guard.scope_name,
         principal=here.principal,
         tool=declaration.name,
         signature=spec.binder.signature,
-        digest=digest.digest,
-        parameters=digest.parameters,
-        key=spec.key_of(arguments),
+        digest=digest,
+        parameters=parameters,
+        key=key,
         framework=here.framework,
         response=here.response,
         call_id=here.call_id,
@@ -213,43 +164,50 @@ def _call(guard: Guard, spec: ToolSpec, arguments: dict[str, Any]) -> GuardedCal
     return GuardedCall(ports, declaration, call, Site(here.run, here.epochs), arguments)
 
 
-@contextmanager
-def inside(epoch: Epoch | None) -> Iterator[None]:
-    """Where an epoch's body runs: its frame and its span are current."""
-    if epoch is None:
-        yield
-        return
-    with entered(epoch.frame(frame())), current_span(epoch.span.span):
-        yield
+def _named(
+    guard: Guard, spec: ToolSpec, arguments: Arguments, here: Frame, *, observe: bool
+) -> tuple[str | None, str, Mapping[str, str]]:
+    """Key and digests of a call; where nothing is blocked, a digest that equals no other if there is none."""
+    try:
+        digest = spec.binder.digest(arguments, secret=guard.digest_secret)
+        return spec.key_of(arguments, here), digest.digest, digest.parameters
+    except Exception as error:
+        if not observe:
+            raise
+        _warn_once(spec, error, "The call runs, since nothing is blocked here; in enforce mode it would not.")
+    return None, digest_bytes("no digest", guard.new_id()), {}
 
 
-def _read_attributes(guard: Guard, spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+def _warn_once(spec: ToolSpec, error: Exception, what: str) -> None:
+    if not spec.warned:
+        spec.warned = True
+        _log.warning("%s %s", f"{error}".replace(" Nothing was run.", "") or repr(error), what)
+
+
+def _read_attributes(guard: Guard, spec: ToolSpec, arguments: Arguments, here: Frame) -> dict[str, Any]:
     """What the span of a read-only call says: no epoch and no admission, it stands outside the table."""
     guard.check_journal()
-    here = frame()
     attributes = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": spec.declaration.name,
-        "gen_ai.conversation.id": here.scope or guard.scope_name,
         "readmit.operation": "execute",
         "readmit.mode": guard.mode_of(spec),
     }
+    if (scope := here.scope or guard.scope_name) != guard.UNNAMED:
+        attributes["gen_ai.conversation.id"] = scope
     if here.call_id is not None:
         attributes["gen_ai.tool.call.id"] = here.call_id
     try:
         attributes["readmit.input.digest"] = spec.binder.digest(arguments, secret=guard.digest_secret).digest
-    except DigestError as error:
-        if not spec.warned:
-            spec.warned = True
-            _log.warning("%s The read runs; its span has no digest.", error)
+    except Exception as error:  # a digest only names the call here: the read does not depend on it
+        _warn_once(spec, error, "The read runs; its span has no digest.")
     return attributes
 
 
 def _read(span: Span) -> Steps:
     """A read-only call: no journal, no epoch, no waiting."""
     done: Done = yield Execute(None)
-    failed(span, done.error)
-    span.end()
+    finish(span, done.error)
     if done.error is not None:
         raise done.error
     return done.value

@@ -1,0 +1,72 @@
+"""The commands that only look: `pending`, `show`, `analyze`, `demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from readmit.cli import _ids, _tables, _view
+from readmit.cli._exit import Exit, missing
+from readmit.cli._session import Session
+
+Given = Annotated[Session, Parameter(parse=False)]
+
+
+def pending(*, session: Given) -> int:
+    """List every open occurrence, oldest first, with what can end it.
+
+    Ids are shortened as far as they stay unique among those shown; every command takes them so.
+    """
+    with session.guard() as guard:
+        entries = guard.pending()
+    session.answer([_view.waiting(entry) for entry in entries], _tables.pending_table(entries))
+    return Exit.DONE
+
+
+def show(id: str, /, *, session: Given) -> int:
+    """Show one occurrence: how it stands, its events in their lanes, its permits, what can end it.
+
+    Args:
+        id: the occurrence, or a prefix that only one open occurrence has.
+    """
+    with session.guard() as guard:
+        view = _view.look(guard, _ids.occurrence(guard, id).id)
+    session.answer(view.document(), _tables.story(view, width=session.out.width))
+    return Exit.DONE
+
+
+def analyze(*paths: Path, format: Literal["table", "json"] | None = None, session: Given) -> int:
+    """Find duplicate effects, and what else went wrong, in the traces below files and folders.
+
+    Args:
+        paths: trace files, or folders that hold them.
+        format: table for people, json for scripts; json also with --json.
+    """
+    try:
+        import duckdb  # noqa: F401
+        from readmit_analysis.cli import analyze as run
+    except ModuleNotFoundError as error:
+        raise _extra(error, "analysis", "duckdb", "readmit_analysis") from error
+    return run(paths, format=format or ("json" if session.as_json else "table"), console=None if session.as_json else session.out)
+
+
+def demo(*, directory: Path | None = None, session: Given) -> int:
+    """Watch the main job done on a real server: a lost response, a renewed login, no second effect.
+
+    Args:
+        directory: where the journal and the traces go; a temporary one by default, which is named at the end.
+    """
+    try:
+        from readmit.demo import run_demo
+    except ModuleNotFoundError as error:
+        raise _extra(error, "otlp", "opentelemetry") from error
+    report = run_demo(directory, quiet=session.as_json)
+    session.answer(report.document(), "")
+    return Exit.DONE if report.ok else Exit.NOTHING
+
+
+def _extra(error: ModuleNotFoundError, extra: str, *packages: str) -> Exception:
+    """What to install, if it is one of an extra's packages that is missing; anything else is an error of ours."""
+    return missing(extra) if (error.name or "").partition(".")[0] in packages else error

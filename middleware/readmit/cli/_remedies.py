@@ -1,0 +1,65 @@
+"""What can end an occurrence, and which command does it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+from readmit._operator import Pending
+
+
+class Remedy(NamedTuple):
+    """What a remedy means, and the command that records it."""
+
+    meaning: str
+    command: str
+
+
+_ALL = {
+    "sign_in": Remedy(
+        "Sign in again, then record it. Opens the authority gate; says nothing about the effect.",
+        "readmit authenticated{principal} --scope {scope}",
+    ),
+    "approve": Remedy(
+        "Say yes or no to the request. A yes is good for one dispatch of exactly this call.",
+        "readmit approve {request} --by NAME",
+    ),
+    "reconcile": Remedy(
+        "Look at the service whether the effect is there, and record what you found.",
+        "readmit reconcile {id} --epoch {epoch} --by NAME --present RECEIPT",
+    ),
+    "accept": Remedy(
+        "Accept that it may already have happened: one repeat may follow, and it may happen twice.",
+        "readmit accept {id} --epoch {epoch} --by NAME --statement TEXT",
+    ),
+    "compensate": Remedy(
+        "Undo the effect at the service, see that nothing can still arrive, and record it.",
+        "readmit compensate {id} --epoch {epoch} --by NAME",
+    ),
+    "declare_unknown": Remedy(
+        "Give up on the epoch that is in flight, if it hangs. Its effect is then unknown.",
+        "readmit declare-unknown {id} --epoch {epoch} --by NAME",
+    ),
+    "abandon": Remedy(
+        "Close it for good. It will not run again; what may have happened stays.",
+        "readmit abandon {id} --by NAME --statement TEXT",
+    ),
+}
+
+
+def remedy(name: str, pending: Pending, *, short: str) -> Remedy:
+    """A remedy of one occurrence; `short` is its id as people may type it."""
+    known = _ALL[name]
+    command = known.command.format(
+        id=short,
+        epoch=pending.epoch,
+        scope=quoted(pending.scope),
+        principal=f" --principal {quoted(pending.principal)}" if pending.principal is not None else "",
+        request=pending.request_id or "REQUEST",
+    )
+    return Remedy(known.meaning, command)
+
+
+def quoted(text: str) -> str:
+    """A name as a shell takes it."""
+    return shlex.quote(text)

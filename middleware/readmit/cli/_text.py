@@ -1,0 +1,70 @@
+"""Small texts for people: ages, times, ids. Whatever comes from outside is cleaned before it reaches a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+WHOLE_TIME = 13  # characters of a UUIDv7 that hold its millisecond
+
+
+def clean(text: str) -> str:
+    """A text without control or invisible characters: names and receipts come from tools, models and services.
+
+    One that moves the cursor or reverses the writing direction could show a person another call than the one that is
+    approved.
+
+    Example:
+        >>> clean("pay 5\\x1b[2Kpay 1")
+        'pay 5\\\\x1b[2Kpay 1'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def age(span: timedelta) -> str:
+    """A span of time, in its largest unit that fills it.
+
+    Example:
+        >>> age(timedelta(hours=30)), age(timedelta(seconds=90)), age(timedelta(milliseconds=12))
+        ('30 h', '90 s', '12 ms')
+    """
+    seconds = span.total_seconds()
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 1 else f"{max(0.0, seconds) * 1000:.0f} ms"
+
+
+def moment(at: int) -> datetime:
+    """Nanoseconds since the Unix epoch, as local time with its zone."""
+    return datetime.fromtimestamp(at / 1_000_000_000).astimezone()
+
+
+def when(at: int) -> str:
+    """Nanoseconds since the Unix epoch, as local time to the second."""
+    return moment(at).strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def since(at: int, start: int) -> str:
+    """How long after `start`: for the rows of a timeline."""
+    return "+" + age(timedelta(microseconds=(at - start) // 1000))
+
+
+def shortened(ids: Iterable[str]) -> dict[str, str]:
+    """Each id with its shortest prefix that is unique among them; never shorter than a UUIDv7's whole time.
+
+    Example:
+        >>> shortened(["0199b2c4-1a2b-7f31-8000", "0199b2c4-1a2b-7f42-8000"])["0199b2c4-1a2b-7f31-8000"]
+        '0199b2c4-1a2b-7f3'
+    """
+    known = sorted(set(ids))
+    short = {}
+    for i, one in enumerate(known):
+        length = WHOLE_TIME
+        for other in (*known[max(0, i - 1) : i], *known[i + 1 : i + 2]):
+            while one[:length] == other[:length] and length < len(one):
+                length += 1
+        while length < len(one) and one[length - 1] == "-":
+            length += 1
+        short[one] = one[:length]
+    return short
