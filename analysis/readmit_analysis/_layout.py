@@ -64,13 +64,12 @@ class Layout:
     bars: tuple[Bar, ...]
     points: tuple[Point, ...]
     texts: tuple[Text, ...]
-    ticks: tuple[float, ...]
 
 
 def lay_out(timeline: Timeline) -> Layout:
     """Place the events of a timeline."""
     places = _places(timeline)
-    width = max(places.values()) + _NARROWEST
+    width = max(places.values()) + 2 * _NARROWEST
     lanes = [lane for lane in Lane if timeline.lane(lane)]
     bars: list[Bar] = []
     points: list[Point] = []
@@ -79,8 +78,7 @@ def lay_out(timeline: Timeline) -> Layout:
         middle = (row + 0.5) * LANE_HEIGHT
         texts.append(Text(-12, middle, str(lane), "lane"))
         _fill(timeline.lane(lane), middle, places, width, bars, points, texts)
-    ticks = tuple(sorted({text.x for text in texts if text.kind == "time"}))
-    return Layout(width, len(lanes) * LANE_HEIGHT, tuple(bars), tuple(points), tuple(texts), ticks)
+    return Layout(width, len(lanes) * LANE_HEIGHT, tuple(bars), tuple(points), tuple(texts))
 
 
 def _places(timeline: Timeline) -> dict[int, float]:
@@ -96,12 +94,15 @@ def _places(timeline: Timeline) -> dict[int, float]:
 
 
 def _times(places: dict[int, float]) -> list[Text]:
-    first, last_shown, texts = min(places), -math.inf, []
+    first = shown = min(places)
+    texts: list[Text] = []
     for moment, place in places.items():
-        text = _elapsed(moment - first)
-        if place - last_shown >= _LETTER * len(text) + 8:
+        text = f"+{_elapsed(moment - first)}" if moment > first else "0"
+        if texts and text == f"+{_elapsed(shown - first)}":
+            text = f"{_elapsed(moment - shown)} later"
+        if not texts or place - texts[-1].x >= _LETTER * (len(text) + len(texts[-1].text)) / 2 + 6:
             texts.append(Text(place, -14, text, "time"))
-            last_shown = place
+            shown = moment
     return texts
 
 
@@ -109,8 +110,8 @@ def _elapsed(ns: int) -> str:
     seconds = ns / 1e9
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
         if seconds >= size:
-            return f"+{seconds / size:.3g} {unit}"
-    return f"+{ns / 1e6:.3g} ms" if ns else "0"
+            return f"{seconds / size:.3g} {unit}"
+    return f"{ns / 1e6:.3g} ms"
 
 
 def _fill(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from readmit_analysis._finding import Finding
 from readmit_analysis._sql import statement
@@ -75,6 +75,16 @@ class Timeline:
         return tuple(event for event in self.events if event.lane is lane)
 
 
+Rows = list[dict[str, Any]]
+
+
+class _Change(NamedTuple):
+    at: int
+    state: str
+    label: str
+    row: Mapping[str, Any]
+
+
 def timeline(con: DuckDBPyConnection, occurrence: str | Finding) -> Timeline:
     """Build the timeline of an occurrence, or of a finding that has none.
 
@@ -104,13 +114,13 @@ def timeline(con: DuckDBPyConnection, occurrence: str | Finding) -> Timeline:
     return Timeline(occurrence.occurrence_id if isinstance(occurrence, Finding) else occurrence, tool, tuple(events))
 
 
-def _rows(con: DuckDBPyConnection, query: str, **parameters: Any) -> list[dict[str, Any]]:
+def _rows(con: DuckDBPyConnection, query: str, **parameters: Any) -> Rows:
     result = con.execute(statement("timeline", query), parameters)
     names = [column[0] for column in result.description or ()]
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
-def _sign_ins(con: DuckDBPyConnection, attempts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _sign_ins(con: DuckDBPyConnection, attempts: Rows) -> Rows:
     if not attempts:
         return []
     first, last = attempts[0], attempts[-1]
@@ -120,7 +130,7 @@ def _sign_ins(con: DuckDBPyConnection, attempts: list[dict[str, Any]]) -> list[d
     return [{**blank, **row, "act": "login", "permit_source": "login"} for row in rows]
 
 
-def _epoch_lane(attempts: Iterable[Mapping[str, Any]], acts: Iterable[Mapping[str, Any]]) -> Iterator[TimelineEvent]:
+def _epoch_lane(attempts: Rows, acts: Rows) -> Iterator[TimelineEvent]:
     for number, row in enumerate(attempts, start=1):
         label = row["label"] if row["label"] != "execution" else f"execution {number}"
         yield TimelineEvent(
@@ -142,7 +152,7 @@ def _epoch_lane(attempts: Iterable[Mapping[str, Any]], acts: Iterable[Mapping[st
             yield _mark(Lane.EPOCH, row["act"].replace("_", " "), row["act"], row)
 
 
-def _send_lane(sends: Iterable[Mapping[str, Any]]) -> Iterator[TimelineEvent]:
+def _send_lane(sends: Rows) -> Iterator[TimelineEvent]:
     for row in sends:
         outcome = str(row["status_code"] or row["error_type"] or "no answer").rpartition(".")[2]
         again = f"resend {row['resend_count']}" if row["resend_count"] else None
@@ -152,7 +162,7 @@ def _send_lane(sends: Iterable[Mapping[str, Any]]) -> Iterator[TimelineEvent]:
         )
 
 
-def _authority_lane(attempts: Iterable[Mapping[str, Any]], acts: Iterable[Mapping[str, Any]]) -> Iterator[TimelineEvent]:
+def _authority_lane(attempts: Rows, acts: Rows) -> Iterator[TimelineEvent]:
     for row in acts:
         if row["act"] in _AUTHORITY:
             yield _mark(Lane.AUTHORITY, _AUTHORITY[row["act"]], row["permit_state"] or "granted", row)
@@ -162,40 +172,41 @@ def _authority_lane(attempts: Iterable[Mapping[str, Any]], acts: Iterable[Mappin
             yield _mark(Lane.AUTHORITY, f"{row['permit_source']} {state}", state, row)
 
 
-def _recovery_changes(
-    attempts: Iterable[Mapping[str, Any]], acts: Iterable[Mapping[str, Any]]
-) -> Iterator[tuple[int, str, str, Mapping[str, Any]]]:
+def _recovery_changes(attempts: Rows, acts: Rows) -> Iterator[_Change]:
     for row in attempts:
         if row["label"] == "execution":  # outside readmit a new attempt is all that is known of the recovery
-            yield row["start_ns"], "clear", "clear", row
+            yield _Change(row["start_ns"], "clear", "clear", row)
         if row["recovery_state"]:
-            yield row["end_ns"] or row["start_ns"], row["recovery_state"], _words(row["recovery_state"], row["recovery_kind"]), row
+            yield _recovery_change(row["end_ns"] or row["start_ns"], row)
     for row in acts:
         if row["recovery_state"]:
-            yield row["start_ns"], row["recovery_state"], _words(row["recovery_state"], row["recovery_kind"]), row
+            yield _recovery_change(row["start_ns"], row)
 
 
-def _effect_changes(
-    attempts: Iterable[Mapping[str, Any]], acts: Iterable[Mapping[str, Any]]
-) -> Iterator[tuple[int, str, str, Mapping[str, Any]]]:
+def _recovery_change(at: int, row: Mapping[str, Any]) -> _Change:
+    state = row["recovery_state"]
+    return _Change(at, state, _words(state, row["recovery_kind"] if state == "suspended" else None), row)
+
+
+def _effect_changes(attempts: Rows, acts: Rows) -> Iterator[_Change]:
     folded = ""
     for row in attempts:
         if _RANK.get(folded, 0) < _RANK["unknown"]:
-            yield row["start_ns"], "in flight", "in flight", row
+            yield _Change(row["start_ns"], "in flight", "in flight", row)
         if row["end_ns"] is None:
             folded = "unknown"
             continue
         folded = max(folded, row["effect_state"] or "", key=lambda state: _RANK.get(state, 0))
-        yield row["end_ns"], folded or "no effect", folded or "no effect", row
+        yield _Change(row["end_ns"], folded or "no effect", folded or "no effect", row)
     for row in acts:
         if row["act"] in ("reconcile", "compensate") and row["effect_state"]:
-            yield row["start_ns"], row["effect_state"], row["effect_state"], row
+            yield _Change(row["start_ns"], row["effect_state"], row["effect_state"], row)
 
 
-def _intervals(lane: Lane, changes: Iterable[tuple[int, str, str, Mapping[str, Any]]]) -> Iterator[TimelineEvent]:
+def _intervals(lane: Lane, changes: Iterable[_Change]) -> Iterator[TimelineEvent]:
     """Turn changes of a state into stretches of it; the last one is open."""
     current: TimelineEvent | None = None
-    for at, state, label, row in sorted(changes, key=lambda change: change[0]):
+    for at, state, label, row in sorted(changes, key=lambda change: change.at):
         if current is not None and (current.state, current.label) == (state, label):
             continue
         if current is not None:

@@ -18,7 +18,7 @@ __all__ = ["Traces"]
 
 
 class Traces:
-    """Traces in DuckDB, under the canonical views `spans`, `tool_calls`, `sends`, `model_turns`, `epochs`, `occurrences`.
+    """Traces in DuckDB: the views `spans`, `tool_calls`, `sends`, `model_turns`, `epochs` and `occurrences`.
 
     Made by `load`. Use it as a context manager, or call `close`, to free its memory early.
 

@@ -87,8 +87,8 @@ def configure(
     The application's tracer provider is used if there is one; else one is made and set. Spans are exported in batches
     from a thread of their own: a collector that is slow, wrong or dead costs spans, never a call. A normal exit sends
     what waits. A killed process loses what waited (up to 1 s for files, 5 s for a collector) and every span still open;
-    the journal still holds its effectful epochs.
-    Calling it again with the same destination adds nothing, so no span is exported twice.
+    the journal still holds its effectful epochs. Calling it again with the same destination adds
+    nothing, so no span is exported twice.
 
     Args:
         endpoint: the collector's base URL (`http://localhost:4318`); `/v1/traces` is added unless it ends so already.

@@ -19,7 +19,7 @@ from readmit._context import Run
 from readmit._contract import Approval, Contract, Policy, nanoseconds
 from readmit._digest import digest_bytes
 from readmit._epoch import Epoch, EpochSpan, stack_holds
-from readmit._errors import JournalUnavailable, ReadmitError, refused
+from readmit._errors import JournalUnavailable, ReadmitError, Refused, refused
 from readmit._fold import Head, fold
 from readmit._identity import Call, Resolution, resolve
 from readmit._model import (
@@ -46,7 +46,7 @@ from readmit.journal._port import Change, Journal, Query, Stale
 JOIN_TIMEOUT = 5.0  # seconds a second caller waits for the first, then gets a clear error
 _FIRST_POLL, _LAST_POLL = 0.002, 0.05  # seconds
 _log = logging.getLogger("readmit")
-Steps = Generator[Step, Any, Any]
+Steps = Generator[Step, Any, Done]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,10 @@ class Spans(Protocol):
         """One decision, as a span that is ended now."""
 
     def epoch(self, call: GuardedCall, head: Head, decision: Admit | None, number: int, admission: str) -> EpochSpan:
-        """Starts the span of an epoch that is about to be admitted."""
+        """Starts the span of an epoch that is about to be admitted; number 0: of a run that no journal holds."""
+
+    def act(self, operation: str, head: Head, attributes: dict[str, Any]) -> None:
+        """Something that was found out or done about an occurrence, as a span that is ended now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,7 @@ class Ports:
     clock: Callable[[], int]  # nanoseconds since the Unix epoch
     new_id: Callable[[], str]  # a UUIDv7
     kept: set[str] = field(default_factory=set)  # contracts whose text the journal has
+    join_timeout: float = JOIN_TIMEOUT
 
 
 class Site(NamedTuple):
@@ -123,7 +127,7 @@ class GuardedCall:
     # -- the whole call -------------------------------------------------------------------------------------------
 
     def steps(self) -> Steps:
-        """Runs the call; returns the tool's result or a recorded one, raises the tool's own error or `Refused`."""
+        """Runs the call. Returns how it ended: with a result, a recorded one, or the tool's own error; raises `Refused`."""
         run, number = self.site.run, 0
         if run is not None:
             number = run.take(self.tool.name, self.call.digest)
@@ -140,34 +144,59 @@ class GuardedCall:
                 if finished is not None:
                     break
         except BaseException as error:
-            kept = getattr(error, "reason", None) in (Refusal.DENIED, Refusal.ABANDONED)
+            kept = isinstance(error, Refused) and error.reason in (Refusal.DENIED, Refusal.ABANDONED)
             if run is not None and not kept:
                 run.give_back(self.tool.name, self.call.digest, number)
             raise
-        if run is not None and self._occurrence is not None:
+        if run is not None and finished.error is not None:
+            run.give_back(self.tool.name, self.call.digest, number)
+        elif run is not None and self._occurrence is not None:
             run.done.add(self._occurrence)
-        return finished.value
+        return finished
 
     def _unguarded(self, error: JournalUnavailable) -> Generator[Step, Any, Done]:
         """Without a journal an effectful call is not sent; in observe mode nothing is blocked, and that is said."""
         if not self.tool.observe or self._executed:
             raise error
-        _log.warning("%s %s runs unobserved.", error, self.tool.name)
-        done: Done = yield Execute(None)
-        if done.error is not None:
-            raise done.error
+        _log.warning("%s %s runs all the same, unrecorded: nothing is blocked in observe mode.", error, self.tool.name)
+        now = self.ports.clock()
+        head = fold(Head(id=self._occurrence or self.ports.new_id()), self._opened(now))
+        span = self.ports.spans.epoch(self, head, None, 0, "")
+        head = fold(head, self._admitted(head, None, None, span, "", now))
+        epoch = self._epoch(head, span)
+        done: Done = yield Execute(epoch)
+        for event in _outcome.events(self.tool, epoch, done, self.ports.clock()):
+            head = fold(head, event)
+        span.end(head, epoch, done)
         return done
 
-    def _consent(self) -> Steps:
+    def _consent(self) -> Generator[Step, Any, None]:
         """Whether this call needs a person, and what state of its target that person would see."""
         approval = self.tool.approval
         if approval is None:
             return
-        needed = approval.when is None or (yield Ask(approval.when, self.arguments)) is not False
+        needed = approval.when is None or (yield from self._hook(approval.when)) is not False
         target = None
         if needed and approval.target is not None:
-            target = digest_bytes("target", encode_result((yield Ask(approval.target, self.arguments))))
+            seen = yield from self._hook(approval.target)
+            try:
+                target = digest_bytes("target", encode_result(seen))
+            except Unstorable as error:
+                raise TypeError(
+                    f"{self.tool.name}: target= returned {seen!r}, which could not be compared later: {error}. "
+                    "Return a text or a number: an ETag, a version. Nothing was run."
+                ) from error
         self.request = msgspec.structs.replace(self.request, approval=needed, target=target)
+
+    def _hook(self, hook: Callable[..., Any]) -> Generator[Step, Any, Any]:
+        """What a hook of the approval says. Where nothing is blocked, one that fails says nothing."""
+        try:
+            return (yield Ask(hook, self.arguments))
+        except Exception:
+            if not self.tool.observe:
+                raise
+            _log.warning("%r of %s failed; the call runs, since nothing is blocked in observe mode.", hook, self.tool.name, exc_info=True)
+            return None
 
     def _pass(self) -> Generator[Step, Any, Done | None]:
         """One look at the journal and one decision. None: look again."""
@@ -181,7 +210,7 @@ class GuardedCall:
             self.request,
             owner_alive=bool(head.in_flight),
             reentrant=stack_holds(self.site.epochs, head.id),
-            waited=self._waiting is not None and self._waiting >= JOIN_TIMEOUT,
+            waited=self._waiting is not None and self._waiting >= self.ports.join_timeout,
         )
         now = self.ports.clock()
         decision = decide(self.tool.contract, head, head.grants, self.request, self.ports.policy, now)
@@ -273,31 +302,14 @@ class GuardedCall:
 
     # -- the decisions --------------------------------------------------------------------------------------------
 
-    def _admit(self, opened: _Opened, decision: Admit | None, would: Refusal | None) -> Generator[Step, Any, Done]:
+    def _admit(self, opened: _Opened, decision: Admit | None, would: Refuse | None) -> Generator[Step, Any, Done]:
         ports, head = self.ports, opened.head
         number, admission = head.last_epoch + 1, ports.new_id()
         if self.tool.fingerprint not in ports.kept:
             ports.journal.keep_document(self.tool.fingerprint, self.tool.contract.document())
             ports.kept.add(self.tool.fingerprint)
         span = ports.spans.epoch(self, head, decision, number, admission)
-        admitted = Admitted(
-            at=opened.now,
-            epoch=number,
-            call=self.token,
-            owner=ports.journal.owner,
-            admission=admission,
-            justification=decision.justification if decision else None,
-            request=self.request,
-            contract=self.tool.fingerprint,
-            accept=self.tool.contract.accepted_strength,
-            effects_through=self.tool.contract.effects_through,
-            permits=tuple(p.permit.id for p in decision.permits) if decision else (),
-            acceptance=decision.acceptance if decision else None,
-            takes_over=head.departed(ports.journal.alive),
-            refusal=would,
-            abandoned=self._abandoned,
-            trace=span.context,
-        )
+        admitted = self._admitted(head, decision, would, span, admission, opened.now)
         names = opened.names
         if self._abandoned is not None:
             names = (*names, (f"abandoned:{self.call.equal}", 0))
@@ -306,10 +318,39 @@ class GuardedCall:
         except BaseException:
             span.discard()
             raise
-        ports.spans.decided(self, opened.head, decision or Refuse(would or Refusal.CONFLICT), number, admission, opened.started)
-        epoch = Epoch(
+        ports.spans.decided(self, opened.head, decision or would or Refuse(Refusal.CONFLICT), number, admission, opened.started)
+        self._executed = True
+        epoch = self._epoch(head, span)
+        done: Done = yield Execute(epoch)
+        return (yield from self._settle(head, epoch, span, done))
+
+    def _admitted(
+        self, head: Head, decision: Admit | None, would: Refuse | None, span: EpochSpan, admission: str, now: int
+    ) -> Admitted:
+        return Admitted(
+            at=now,
+            epoch=head.last_epoch + 1,
+            call=self.token,
+            owner=self.ports.journal.owner,
+            admission=admission,
+            justification=decision.justification if decision else None,
+            request=self.request,
+            contract=self.tool.fingerprint,
+            accept=self.tool.contract.accepted_strength,
+            effects_through=self.tool.contract.effects_through,
+            permits=tuple(p.permit.id for p in decision.permits) if decision else (),
+            acceptance=decision.acceptance if decision else None,
+            takes_over=head.departed(self.ports.journal.alive),
+            refusal=would.reason if would else None,
+            abandoned=self._abandoned,
+            trace=span.context,
+        )
+
+    def _epoch(self, head: Head, span: EpochSpan) -> Epoch:
+        admitted = head.admissions[-1]
+        return Epoch(
             head=head,
-            number=number,
+            number=admitted.epoch,
             call=self.token,
             tool=self.tool.name,
             contract=self.tool.contract,
@@ -317,9 +358,6 @@ class GuardedCall:
             span=span,
             outer=self.site.epochs[-1] if self.site.epochs else None,
         )
-        self._executed = True
-        done: Done = yield Execute(epoch)
-        return (yield from self._settle(head, epoch, span, done))
 
     def _settle(self, head: Head, epoch: Epoch, span: EpochSpan, done: Done) -> Generator[Step, Any, Done]:
         """Records how the epoch ended. The effect, if any, has happened: nothing here may hide the tool's own outcome."""
@@ -337,8 +375,6 @@ class GuardedCall:
         span.end(head, epoch, done)
         if _outcome.reached(head, done, events):
             self._deliver(head.id, self.token, epoch)
-        if done.error is not None:
-            raise done.error
         return done
 
     def _deliver(self, occurrence_id: str, call: str, epoch: Epoch | None = None) -> None:
@@ -417,7 +453,7 @@ class GuardedCall:
             ),
         )
 
-    def _wait(self, opened: _Opened, decision: Wait) -> Steps:
+    def _wait(self, opened: _Opened, decision: Wait) -> Generator[Step, Any, None]:
         """Joins the call in flight: starts no epoch, shares its outcome, and says when it has waited long enough."""
         if self._waiting is None:
             joined = Joined(
@@ -441,9 +477,9 @@ class GuardedCall:
     def _shared(self, head: Head) -> Refuse:
         """What a joined caller gets when the call it joined ended without a result."""
         effect = head.effects()
-        return Refuse(Refusal.IN_FLIGHT, f"the call it joined ended: {effect.state}", ("admission",), ("call_again",))
+        return Refuse(Refusal.IN_FLIGHT, f"the call it joined ended: {effect.state}", ("admission",))
 
-    def _reconcile(self, opened: _Opened, decision: Reconcile) -> Steps:
+    def _reconcile(self, opened: _Opened, decision: Reconcile) -> Generator[Step, Any, None]:
         """Asks the tool's hook, records the answer; the next pass decides again."""
         head = opened.head
         self.ports.spans.decided(self, head, decision, 0, self.ports.new_id(), opened.started)
@@ -457,7 +493,8 @@ class GuardedCall:
             _log.warning("The reconcile hook of %s failed for occurrence %s: %r", self.tool.name, head.id, error)
             finding, self._why = _findings.Unclear(f"{type(error).__name__}"), f"the reconcile hook failed: {error!r}"
         event = _outcome.reconciled(finding, question, at=self.ports.clock(), by=None, via="hook")
-        yield Append([Change(head.id, (event,))], durable=False)
+        (head,) = yield Append([Change(head.id, (event,))], durable=False)
+        self.ports.spans.act("reconcile", head, {"readmit.epoch": decision.fence})
         self.request = msgspec.structs.replace(self.request, asked=True)
 
 
@@ -476,14 +513,14 @@ class _Opened(NamedTuple):
         return Change(self.head.id, (*self.opening, *events), expected, names, call.slot)
 
 
-def _would_refuse(decision: Decision) -> Refusal:
+def _would_refuse(decision: Decision) -> Refuse:
     match decision:
         case Refuse():
-            return decision.reason
+            return decision
         case Return():
-            return Refusal.ALREADY_COMMITTED
+            return Refuse(Refusal.ALREADY_COMMITTED)
         case _:
-            return Refusal.IN_FLIGHT
+            return Refuse(Refusal.IN_FLIGHT)
 
 
 def _challenges(head: Head) -> tuple[Challenge, ...]:

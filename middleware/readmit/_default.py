@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from readmit._contract import Approval, Contract
+from readmit._declare import UNSTATED, Effect, Mode, ToolSpec
 from readmit._findings import Finding
 from readmit._fold import Head
 from readmit._guard import Guard, make_tool
 from readmit._operator import Pending
-from readmit._tool import _UNSTATED, Effect, Mode, ToolSpec
 from readmit.journal import Journal
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _register(spec: ToolSpec) -> None:
 
 def tool(
     *misplaced: object,
-    effect: Effect = _UNSTATED,
+    effect: Effect = UNSTATED,
     contract: Contract = Contract(),  # noqa: B008 - frozen
     key: str | Callable[[Mapping[str, Any]], str] | None = None,
     approval: Approval | bool = False,

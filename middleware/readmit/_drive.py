@@ -6,7 +6,8 @@ import asyncio
 import inspect
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, TypeVar
 
 from readmit._call import Steps
 from readmit._epoch import Epoch
@@ -32,11 +33,10 @@ class Answers:
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
-        self.finished = False
-        self.result: Any = None
+        self._done = Done(Outcome.CANCELLED)
 
     def send(self, answer: Any = None) -> Step | None:
-        """The next step, or None when the call is over and `result` is there."""
+        """The next step, or None when the call is over and `result` can be asked."""
         return self._advance(lambda: self._steps.send(answer))
 
     def throw(self, error: BaseException) -> Step | None:
@@ -47,8 +47,18 @@ class Answers:
         try:
             return step()
         except StopIteration as stop:
-            self.finished, self.result = True, stop.value
+            self._done = stop.value
             return None
+
+    def result(self) -> Any:
+        """What the call gives: its result, or its own error as it was raised; asked once."""
+        done, self._done = self._done, Done(Outcome.CANCELLED)
+        try:
+            if done.error is not None:
+                raise done.error
+            return done.value
+        finally:
+            del done  # else the error and this frame would hold each other
 
 
 def _write(journal: Journal | None, step: Find | Load | Append) -> Any:
@@ -78,7 +88,7 @@ def _answer(journal: Journal | None, step: Step) -> Any:
             if inspect.isawaitable(answer):
                 if inspect.iscoroutine(answer):
                     answer.close()
-                raise TypeError(f"{step.function!r} is async, but the tool it belongs to is not: write a plain function")
+                raise TypeError(f"{step.function!r} is async, but its tool is not: write a plain function")
             return answer
         case Sleep():
             time.sleep(step.seconds)
@@ -97,13 +107,13 @@ def _next(answers: Answers, journal: Journal | None, step: Step) -> Step | None:
     return answers.send(answer)
 
 
-def drive(begun: Begun, body: Callable[[Epoch | None], Done]) -> Any:
+def drive(steps: Steps, journal: Journal | None, body: Callable[[Epoch | None], Done]) -> Any:
     """Runs a call of a plain function."""
-    answers = Answers(begun.steps)
+    answers = Answers(steps)
     step = answers.send()
     while step is not None:
-        step = answers.send(body(step.epoch)) if isinstance(step, Execute) else _next(answers, begun.journal, step)
-    return answers.result
+        step = answers.send(body(step.epoch)) if isinstance(step, Execute) else _next(answers, journal, step)
+    return answers.result()
 
 
 def drive_generator(
@@ -120,7 +130,7 @@ def drive_generator(
             step = answers.send(done)
         else:
             step = _next(answers, journal, step)
-    return answers.result
+    return answers.result()
 
 
 # -- coroutines ---------------------------------------------------------------------------------------------------
@@ -143,28 +153,49 @@ async def _answer_async(journal: Journal | None, step: Step) -> tuple[Any, BaseE
             raise AssertionError("the body is run by the driver")
 
 
-async def _to_the_end(work: Awaitable[T]) -> T:
-    """Waits for what cannot be stopped halfway; a cancellation that came meanwhile is raised when it is done."""
+async def _to_the_end(work: Awaitable[T]) -> tuple[T, BaseException | None]:
     task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
+    cancelled: BaseException | None = None
     while not task.done():
         try:
             await asyncio.wait((task,))
         except asyncio.CancelledError as error:
             cancelled = error
-    if cancelled is None:
-        return task.result()
-    if (error := task.exception()) is not None:  # nothing was written: the cancellation is all there is to say
-        raise cancelled from error
-    raise Interrupted(task.result()) from cancelled
+    if cancelled is not None and (error := task.exception()) is not None:
+        raise cancelled from error  # nothing was written: the cancellation is all there is to say
+    return task.result(), cancelled
 
 
-class Interrupted(Exception):
-    """An intent was written, and the call was cancelled meanwhile: it is answered, and its body is not run."""
+class AsyncAnswers(Answers):
+    """As `Answers`, for steps that are awaited."""
 
-    def __init__(self, answer: Any) -> None:
-        super().__init__(answer)
-        self.answer = answer
+    def __init__(self, steps: Steps, journal: Journal | None) -> None:
+        super().__init__(steps)
+        self._journal = journal
+
+    async def step(self, step: Step) -> Step | None:
+        """Answers one step; the next one is ready for its own answer, or to run the body."""
+        try:
+            answer, cancelled = await _answer_async(self._journal, step)
+        except BaseException as error:
+            return self.throw(error)
+        following = self.send(answer)
+        if cancelled is not None and isinstance(following, Execute):
+            return self.send(ended(cancelled, started=False))
+        return following
+
+
+async def drive_async(
+    steps: Steps, journal: Journal | None, body: Callable[[Epoch | None], Awaitable[Done]]
+) -> Any:
+    """Runs a call of a coroutine function."""
+    answers = AsyncAnswers(steps, journal)
+    step = answers.send()
+    while step is not None:
+        step = answers.send(await body(step.epoch)) if isinstance(step, Execute) else await answers.step(step)
+    return answers.result()
+
+
 async def drive_async_generator(
     begin: Callable[[], Begun], function: Callable[[], AsyncGenerator[Any, Any]]
 ) -> AsyncGenerator[Any, Any]:
@@ -174,7 +205,7 @@ async def drive_async_generator(
     step = answers.send()
     while step is not None:
         if not isinstance(step, Execute):
-            step = await answers.answer(step)
+            step = await answers.step(step)
             continue
         items, resume = function(), None
         advance: Callable[[Any], Awaitable[Any]] = items.asend
@@ -196,6 +227,7 @@ async def drive_async_generator(
         except BaseException as error:
             done = ended(error)
         step = answers.send(done)
+    answers.result()
 
 
 # -- bodies -------------------------------------------------------------------------------------------------------
@@ -227,7 +259,9 @@ def await_body(active: Active, function: Callable[[], Awaitable[Any]]) -> Callab
     return body
 
 
-def iterate_body(active: Active, function: Callable[[], Generator[Any, Any, Any]]) -> Callable[[Epoch | None], Generator[Any, Any, Done]]:
+def _iterate(
+    active: Active, function: Callable[[], Generator[Any, Any, Any]]
+) -> Callable[[Epoch | None], Generator[Any, Any, Done]]:
     """The body of a generator function: its span and frame are current only while its own code runs."""
 
     def body(epoch: Epoch | None) -> Generator[Any, Any, Done]:

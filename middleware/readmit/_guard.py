@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import uuid_utils
 
 from readmit import _tool
-from readmit._call import Declaration, Ports
+from readmit._absent import AbsentJournal
+from readmit._call import JOIN_TIMEOUT, Declaration, Ports
 from readmit._contract import Approval, Contract, Policy
+from readmit._declare import EFFECTS, UNSTATED, Effect, Mode, Told, ToolSpec, declare
 from readmit._errors import JournalUnavailable
 from readmit._operator import Operator
 from readmit._telemetry import OpenTelemetrySpans
-from readmit._tool import _UNSTATED, Effect, Mode, ToolSpec
 from readmit.journal import Journal, SQLiteJournal
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ class Guard(Operator):
         policy_version: bound into approvals: a newer one makes them stale.
         digest_secret: a bare hash of a small argument can be guessed; with a secret it is an HMAC.
         tracer_provider: by default whatever the application has.
+        clock: nanoseconds since the Unix epoch.
+        new_id: makes the ids of occurrences, permits, requests and admissions; each must sort after the one before.
+        join_timeout: seconds a second caller waits for an equal call that is in flight.
 
     Raises:
         ValueError: for a mode that no rule knows.
@@ -69,6 +73,8 @@ class Guard(Operator):
         'hello ann'
     """
 
+    UNNAMED = "default"  # the scope of calls for which nobody named one
+
     def __init__(
         self,
         *,
@@ -80,45 +86,65 @@ class Guard(Operator):
         digest_secret: str | bytes | None = None,
         tracer_provider: TracerProvider | None = None,
         clock: Callable[[], int] = time.time_ns,
-        new_id: Callable[[], str] | None = None,
+        new_id: Callable[[], str] = lambda: str(uuid_utils.uuid7()),
+        join_timeout: float = JOIN_TIMEOUT,
     ) -> None:
         if mode not in get_args(Mode):
             raise ValueError(f"mode={mode!r}; write 'enforce' or 'observe'")
-        self.scope_name = scope or os.environ.get("READMIT_SCOPE") or "default"
+        self.scope_name = scope or os.environ.get("READMIT_SCOPE") or self.UNNAMED
         self.digest_secret = digest_secret.encode() if isinstance(digest_secret, str) else digest_secret
-        self.spans = OpenTelemetrySpans(tracer_provider)
+        self.spans = OpenTelemetrySpans(tracer_provider, clock)
+        self.new_id = new_id
         self._mode: Mode = mode
         self._policy = Policy(version=policy_version, executor=executor)
         self._clock = clock
-        self._new_id = new_id or (lambda: str(uuid_utils.uuid7()))
+        self._join_timeout = join_timeout
         self._where = journal
         self._lock = threading.Lock()
         self._ports: Ports | None = None
         self._complained = False
         self._tools: dict[str, ToolSpec] = {}
-        atexit.register(self.close)
 
     # -- wiring ---------------------------------------------------------------------------------------------------
 
-    def ports(self) -> Ports:
+    def ports(self, *, observe: bool = False) -> Ports:
         """What calls need; opens the journal the first time.
+
+        Args:
+            observe: nothing is blocked: without a journal a call gets one that can hold nothing.
 
         Raises:
             JournalUnavailable: it cannot be opened. The next call tries again.
         """
         if self._ports is None:
             with self._lock:
-                if self._ports is None:
-                    self._ports = self._open()
+                try:
+                    if self._ports is None:
+                        self._ports = self._open()
+                except JournalUnavailable as error:
+                    if observe:
+                        return self._wired(AbsentJournal(error))
+                    raise
+                return self._ports
         return self._ports
 
     def _open(self) -> Ports:
         journal = self._where
         if journal is None or isinstance(journal, str | Path):
-            path = str(journal or default_path())
-            journal = SQLiteJournal(path)
+            journal = SQLiteJournal(str(journal or default_path()))
             _log.info("readmit keeps its journal in %s", journal.name)
-        return Ports(journal=journal, spans=self.spans, policy=self._policy, clock=self._clock, new_id=self._new_id)
+        atexit.register(self.close)
+        return self._wired(journal)
+
+    def _wired(self, journal: Journal) -> Ports:
+        return Ports(
+            journal=journal,
+            spans=self.spans,
+            policy=self._policy,
+            clock=self._clock,
+            new_id=self.new_id,
+            join_timeout=self._join_timeout,
+        )
 
     def check_journal(self) -> None:
         """For a read-only call, which runs without a journal: says once that there is none."""
@@ -153,7 +179,10 @@ class Guard(Operator):
         other = self._tools.get(name)
         if other is not None and other.origin != spec.origin:
             here, there = (".".join(s.origin) for s in (spec, other))
-            raise ValueError(f"Two functions are named {name!r}: {there} and {here}. Calls of one would be taken for the other; give one a name=")
+            raise ValueError(
+                f"Two functions are named {name!r}: {there} and {here}. "
+                "Calls of one would be taken for the other; give one a name="
+            )
         self._tools[name] = spec
 
     def close(self) -> None:
@@ -169,7 +198,7 @@ class Guard(Operator):
     def tool(
         self,
         *misplaced: object,
-        effect: Effect = _UNSTATED,
+        effect: Effect = UNSTATED,
         contract: Contract = Contract(),  # noqa: B008 - frozen
         key: str | Callable[[Mapping[str, Any]], str] | None = None,
         approval: Approval | bool = False,
@@ -201,14 +230,15 @@ class Guard(Operator):
 
 
 def make_tool(
-    guard: Callable[[], Guard], register: Callable[[ToolSpec], None], misplaced: tuple[object, ...], **declared: Any
+    guard: Callable[[], Guard], register: Callable[[ToolSpec], None], misplaced: tuple[object, ...], **told: Any
 ) -> Callable[[F], F]:
     """The decorator itself, for a guard that may be made later."""
     if misplaced:
-        raise TypeError(f"tool takes keywords only: write @readmit.tool(effect=…) above {misplaced[0]!r}; {_tool._EFFECTS}")
+        above = f" above {misplaced[0]!r}" if callable(misplaced[0]) else f", not tool({misplaced[0]!r})"
+        raise TypeError(f"tool takes keywords only: write @readmit.tool(effect=…){above}; {EFFECTS}")
 
     def decorate(function: F) -> F:
-        spec = _tool.declare(function, **declared)
+        spec = declare(function, Told(**told))
         register(spec)
         return _tool.wrap(function, spec, guard)
 

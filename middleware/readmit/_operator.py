@@ -41,7 +41,7 @@ from readmit.journal import Change
 if TYPE_CHECKING:
     from readmit._call import Ports
     from readmit._telemetry import OpenTelemetrySpans
-    from readmit._tool import ToolSpec
+    from readmit._declare import ToolSpec
 
 _log = logging.getLogger("readmit")
 

@@ -84,13 +84,13 @@ def wrap(function: F, spec: ToolSpec, guard: Callable[[], Guard]) -> F:
 
 
 def _plain(guard: Guard, spec: ToolSpec, arguments: Arguments, function: Callable[[], Any]) -> Any:
-    begun = _begin(guard, spec, arguments, frame())
-    return _drive.drive(begun, _drive.call_body(begun.active, _ready(spec, function)))
+    steps, journal, active = _begin(guard, spec, arguments, frame())
+    return _drive.drive(steps, journal, _drive.call_body(active, _ready(spec, function)))
 
 
 async def _coroutine(guard: Guard, spec: ToolSpec, arguments: Arguments, function: Callable[[], Any]) -> Any:
-    begun = _begin(guard, spec, arguments, frame())
-    return await _drive.drive_async(begun, _drive.await_body(begun.active, function))
+    steps, journal, active = _begin(guard, spec, arguments, frame())
+    return await _drive.drive_async(steps, journal, _drive.await_body(active, function))
 
 
 def _generator(guard: Guard, spec: ToolSpec, arguments: Arguments, function: Callable[[], Any]) -> Any:
@@ -208,6 +208,4 @@ def _read(span: Span) -> Steps:
     """A read-only call: no journal, no epoch, no waiting."""
     done: Done = yield Execute(None)
     finish(span, done.error)
-    if done.error is not None:
-        raise done.error
-    return done.value
+    return done

@@ -1,0 +1,137 @@
+"""Coverage and findings on a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from readmit_analysis._coverage import Coverage
+from readmit_analysis._finding import Confidence, Finding, Findings, printable
+
+__all__ = ["print_report"]
+
+_SHOWN = 100
+_STYLES = {Confidence.CONFIRMED: "bold red", Confidence.LIKELY: "bold yellow", Confidence.CANNOT_TELL: "cyan"}
+
+
+def print_report(console: Console, coverage: Coverage, findings: Findings) -> None:
+    """Print what was read first, then what was found, and what turned out benign apart from it."""
+    console.print(Panel(_coverage(coverage), title="Coverage", title_align="left"))
+    accusing = [finding for finding in findings if not finding.benign]
+    if accusing:
+        console.print(_findings(accusing[:_SHOWN]))
+        if len(accusing) > _SHOWN:
+            console.print(f"… and {len(accusing) - _SHOWN} more; --format json lists them all")
+    else:
+        console.print("No finding." if coverage.spans else "Nothing to analyse.")
+    benign = [finding for finding in findings if finding.benign]
+    if benign:
+        console.print(_benign(benign))
+
+
+def _coverage(coverage: Coverage) -> Group:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column()
+    for name, text in _figures(coverage):
+        grid.add_row(name, Text(printable(text)))
+    parts: list[Table | Text] = [grid]
+    if coverage.rejects:
+        rejects = Table("not read", "line", "records", "why", box=None, padding=(0, 2, 0, 0), header_style="dim")
+        for reject in coverage.rejects[:_SHOWN]:
+            kept = f" ({reject.spans_kept} whole spans saved)" if reject.spans_kept else ""
+            line = "" if reject.line is None else str(reject.line)
+            path = Text(printable(str(reject.path)), overflow="fold")
+            rejects.add_row(path, line, str(reject.records or ""), Text(printable(reject.reason + kept)))
+        parts += [Text(""), rejects]
+        if len(coverage.rejects) > _SHOWN:
+            parts.append(Text(f"… and {len(coverage.rejects) - _SHOWN} more"))
+    return Group(*parts)
+
+
+def _figures(c: Coverage) -> Iterable[tuple[str, str]]:
+    copies = f", {c.copies} further copies collapsed" if c.copies else ""
+    yield "spans", f"{c.spans} in {c.traces} traces from {c.files} files{copies}"
+    if c.services:
+        yield "services", ", ".join(c.services[:8]) + (" …" if len(c.services) > 8 else "")
+    if c.first_ns is not None and c.last_ns is not None:
+        yield "time", f"{_moment(c.first_ns)} to {_moment(c.last_ns)}"
+    yield "tool calls", f"{c.tool_calls}, {c.with_readmit} of them with readmit, {c.with_arguments} with comparable arguments"
+    yield "around them", f"{c.model_turns} model turns, {c.sends} HTTP requests, {c.epochs} epochs"
+    gaps = (
+        (c.orphans, "spans without their parent"),
+        (c.unfinished, "without an end"),
+        (c.without_ids, "without ids"),
+        (c.admitted_only, "admissions without the epoch's span"),
+    )
+    missing = ", ".join(f"{count} {what}" for count, what in gaps if count)
+    yield "missing", f"{missing}: unknown, not absent" if missing else "nothing that shows"
+
+
+def _moment(ns: int) -> str:
+    try:
+        return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"{ns} ns"
+
+
+def _findings(findings: list[Finding]) -> Table:
+    table = Table(title="Findings", title_justify="left", show_lines=True, expand=True)
+    table.add_column("verdict", min_width=25)
+    table.add_column("where", ratio=4, overflow="fold")
+    table.add_column("why", ratio=5)
+    for finding in findings:
+        verdict = Text(finding.verdict + "\n")
+        verdict.append(finding.confidence, style=_STYLES[finding.confidence])
+        table.add_row(verdict, _where(finding), _why(finding))
+    return table
+
+
+def _where(finding: Finding) -> Text:
+    text = Text(printable(finding.tool or "no tool"), style="bold")
+    if finding.occurrence_id:
+        text.append("\noccurrence ", style="dim not bold")
+        text.append(printable(finding.occurrence_id), style="not bold")
+    for number, span in enumerate(finding.spans[:4]):
+        text.append("\nspans " if number == 0 else "\n      ", style="dim not bold")
+        text.append(printable(span.span_id), style="not bold")
+    if len(finding.spans) > 4:
+        text.append(f"\n      and {len(finding.spans) - 4} more", style="dim not bold")
+    return text
+
+
+def _why(finding: Finding) -> Text:
+    text = Text(printable(finding.why))
+    if finding.age_seconds is not None:
+        text.append(f"; open for {_age(finding.age_seconds)}")
+    if finding.not_benign_because:
+        text.append("\nnot benign: ", style="dim")
+        text.append(printable(finding.not_benign_because))
+    for reason in finding.reasons:
+        text.append(f"\n· {printable(reason)}", style="dim")
+    return text
+
+
+def _age(seconds: float) -> str:
+    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.1f} seconds"
+
+
+def _benign(findings: list[Finding]) -> Table:
+    """Benign repeats, counted: there can be as many of them as calls."""
+    table = Table(title="Benign, for the record", title_justify="left", expand=True)
+    for name, ratio in (("class", 3), ("tool", 4), ("count", 1), ("for instance", 6)):
+        table.add_column(name, ratio=ratio, overflow="fold")
+    counts = Counter((finding.verdict, finding.tool) for finding in findings)
+    examples = {(finding.verdict, finding.tool): finding for finding in reversed(findings)}
+    for key, count in counts.items():
+        table.add_row(key[0], Text(printable(key[1] or "")), str(count), Text(printable(examples[key].why)))
+    return table
