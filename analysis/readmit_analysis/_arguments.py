@@ -10,7 +10,9 @@ from typing import Any
 __all__ = ["arguments_key"]
 
 _SENTINEL = re.compile(r"""^[\s"'<]*(not specified|unknown|none|null|n/a)?[\s"'>]*$""", re.IGNORECASE)
-_HIDDEN = re.compile(r"""[\[<({*]\s*(redacted|scrubbed|filtered|masked|truncated|omitted)\b|["']\*{3,}["']""", re.IGNORECASE)
+_HIDDEN = re.compile(
+    r"""[\[<({*]\s*(redacted|scrubbed|filtered|masked|truncated|omitted)\b|["']\*{3,}["']""", re.IGNORECASE
+)
 
 
 def arguments_key(kind: str | None, text: str | None) -> str | None:

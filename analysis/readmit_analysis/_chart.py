@@ -66,7 +66,9 @@ def timeline_chart(traces: Traces, occurrence: str | Finding) -> altair.LayerCha
     timeline = traces.timeline(occurrence)
     layout = lay_out(timeline)
     title = printable(timeline.tool or "requests")
-    subtitle = f"occurrence {printable(timeline.occurrence_id)}" if timeline.occurrence_id else "outside of readmit, inferred"
+    subtitle = (
+        f"occurrence {printable(timeline.occurrence_id)}" if timeline.occurrence_id else "outside of readmit, inferred"
+    )
     layers = [
         _lines(alt, layout),
         *_bars(alt, layout),
@@ -106,7 +108,9 @@ def _colour(alt: Any) -> Any:
 
 def _lines(alt: Any, layout: Layout) -> Any:
     """A line between lanes."""
-    rows = [{"y": row * LANE_HEIGHT, "x": 0, "x2": layout.width} for row in range(round(layout.height / LANE_HEIGHT) + 1)]
+    rows = [
+        {"y": row * LANE_HEIGHT, "x": 0, "x2": layout.width} for row in range(round(layout.height / LANE_HEIGHT) + 1)
+    ]
     base = alt.Chart(alt.Data(values=rows)).mark_rule(color=_LINE, clip=False)
     return base.encode(x=_x(alt, layout), x2="x2:Q", y=_y(alt, layout))
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["detect"]
 
-_COLUMNS = (
-    "finding, confidence, occurrence_id, tool, trace_id, span_id, why, justification, not_benign_because, reasons, age_ns"
-)
+_COLUMNS = """
+    finding, confidence, occurrence_id, tool, trace_id, span_id, why, justification, not_benign_because, reasons, age_ns
+"""
 _ORDER = {confidence: place for place, confidence in enumerate(Confidence)}
 
 

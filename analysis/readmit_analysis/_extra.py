@@ -9,7 +9,7 @@ __all__ = ["MissingExtra", "require"]
 
 
 class MissingExtra(ImportError):
-    """A part of `readmit_analysis` needs a package that is not installed; the message says which command installs it."""
+    """A package that this part of `readmit_analysis` needs is not installed; the message has the command that helps."""
 
 
 def require(module: str, *, purpose: str) -> ModuleType:

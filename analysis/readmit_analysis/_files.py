@@ -117,9 +117,7 @@ def chunks(file: TraceFile) -> Iterator[bytes]:
             yield from _unpacked(stored, *_decoder(file.compression))
 
 
-def _unpacked(
-    stored: Iterator[bytes], new: Callable[[], _Unpacker], broken: type[Exception]
-) -> Iterator[bytes]:
+def _unpacked(stored: Iterator[bytes], new: Callable[[], _Unpacker], broken: type[Exception]) -> Iterator[bytes]:
     unpacker = new()
     fresh = True
     for piece in stored:

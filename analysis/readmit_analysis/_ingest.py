@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from readmit_analysis._arguments import arguments_key
 from readmit_analysis._clean import clean
 from readmit_analysis._coverage import Reject
-from readmit_analysis._extra import require
-from readmit_analysis._files import Compression, TraceFile
+from readmit_analysis._extra import MissingExtra, require
+from readmit_analysis._files import Compression, Torn, TraceFile, chunks
 from readmit_analysis._shape import OTLP_DOCUMENT
 from readmit_analysis._sql import statement
 
@@ -78,7 +78,7 @@ def _groups(files: list[TraceFile]) -> Iterator[list[TraceFile]]:
 def _fast(con: DuckDBPyConnection, group: list[TraceFile]) -> list[TraceFile]:
     """Let DuckDB read the lines of several files at once; returns those that must be read the careful way."""
     duckdb = require("duckdb", purpose="reading traces")
-    lines = [file for file in group if _looks_like_lines(file)]
+    lines = [file for file in group if _looks_like_lines(file) and _whole(file)]
     others = [file for file in group if file not in lines]
     if not lines:
         return others
@@ -102,6 +102,16 @@ def _looks_like_lines(file: TraceFile) -> bool:
     if set(str(file.path)) & set("*?[]{}"):
         return False
     return file.compression is not Compression.NONE or file.head.lstrip()[:12].startswith((b'{"', b'{ "'))
+
+
+def _whole(file: TraceFile) -> bool:
+    """Whether a packed file can be unpacked to its end: DuckDB stops at a damaged frame without a word."""
+    try:
+        for _ in chunks(file) if file.compression is not Compression.NONE else ():
+            pass
+    except (Torn, MissingExtra, OSError):
+        return False
+    return True
 
 
 def _careful(con: DuckDBPyConnection, file: TraceFile, target: Path) -> tuple[Reject, ...]:
@@ -137,9 +147,7 @@ def _note(con: DuckDBPyConnection, read_path: str, path: Path) -> None:
 def _keys(con: DuckDBPyConnection) -> None:
     """Give every distinct argument text of a tool span its comparable key."""
     con.execute(statement("reader", "argument_keys"))
-    texts = con.cursor().execute(
-        "SELECT DISTINCT arguments_type, arguments FROM raw_spans WHERE arguments IS NOT NULL"
-    )
+    texts = con.cursor().execute("SELECT DISTINCT arguments_type, arguments FROM raw_spans WHERE arguments IS NOT NULL")
     while batch := texts.fetchmany(_BATCH):
         kinds, values = [kind for kind, _ in batch], [value for _, value in batch]
         keys = [arguments_key(kind, value) for kind, value in batch]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 from readmit_analysis._finding import printable
 from readmit_analysis._timeline import Lane, Timeline, TimelineEvent
@@ -86,7 +87,7 @@ def _places(timeline: Timeline) -> dict[int, float]:
     moments = sorted({at for event in timeline.events for at in (event.start_ns, event.end_ns) if at is not None})
     at = 16.0
     places = {moments[0]: at}
-    for before, now in zip(moments, moments[1:], strict=False):
+    for before, now in pairwise(moments):
         at += min(_WIDEST, _NARROWEST + 22 * math.log10(1 + (now - before) / 1e6))
         places[now] = at
     shrink = min(1.0, _WIDTH / at)
@@ -130,10 +131,10 @@ def _fill(
         tooltip = printable(", ".join(part for part in (event.label, event.state, event.detail, event.span_id) if part))
         if event.is_open or event.end_ns is not None:
             x2 = width if event.end_ns is None else max(places[event.end_ns], x + 5)
-            shift = 7 if x < taken else 0  # two attempts at the same time
+            y = middle + (7 if x < taken else 0)  # two attempts at the same time
             taken = max(taken, x2)
-            bars.append(Bar(x, x2, middle - _BAR / 2 + shift, middle + _BAR / 2 + shift, event.state, event.is_open, tooltip))
-            texts.append(_bar_text(label, x, x2, middle + shift, event.state))
+            bars.append(Bar(x, x2, y - _BAR / 2, y + _BAR / 2, event.state, event.is_open, tooltip))
+            texts.append(_bar_text(label, x, x2, y, event.state))
         else:
             points.append(Point(x, middle, event.state, str(event.lane), tooltip))
             texts.append(Text(x, middle + (20 if below else -20), label, "point", event.state))

@@ -62,7 +62,7 @@ def _figures(c: Coverage) -> Iterable[tuple[str, str]]:
         yield "services", ", ".join(c.services[:8]) + (" …" if len(c.services) > 8 else "")
     if c.first_ns is not None and c.last_ns is not None:
         yield "time", f"{_moment(c.first_ns)} to {_moment(c.last_ns)}"
-    yield "tool calls", f"{c.tool_calls}, {c.with_readmit} of them with readmit, {c.with_arguments} with comparable arguments"
+    yield "tool calls", f"{c.tool_calls}: {c.with_readmit} with readmit, {c.with_arguments} with comparable arguments"
     yield "around them", f"{c.model_turns} model turns, {c.sends} HTTP requests, {c.epochs} epochs"
     gaps = (
         (c.orphans, "spans without their parent"),
@@ -83,26 +83,24 @@ def _moment(ns: int) -> str:
 
 def _findings(findings: list[Finding]) -> Table:
     table = Table(title="Findings", title_justify="left", show_lines=True, expand=True)
-    table.add_column("verdict", min_width=25)
-    table.add_column("where", ratio=4, overflow="fold")
-    table.add_column("why", ratio=5)
+    table.add_column("what and where", width=37, overflow="fold")
+    table.add_column("why", ratio=1)
     for finding in findings:
-        verdict = Text(finding.verdict + "\n")
-        verdict.append(finding.confidence, style=_STYLES[finding.confidence])
-        table.add_row(verdict, _where(finding), _why(finding))
+        table.add_row(_what(finding), _why(finding))
     return table
 
 
-def _where(finding: Finding) -> Text:
-    text = Text(printable(finding.tool or "no tool"), style="bold")
+def _what(finding: Finding) -> Text:
+    text = Text(finding.verdict, style="bold")
+    text.append(f"  {finding.confidence}\n", style=_STYLES[finding.confidence])
+    text.append(f"tool {printable(finding.tool)}" if finding.tool else "no tool", style="not bold")
     if finding.occurrence_id:
-        text.append("\noccurrence ", style="dim not bold")
-        text.append(printable(finding.occurrence_id), style="not bold")
-    for number, span in enumerate(finding.spans[:4]):
-        text.append("\nspans " if number == 0 else "\n      ", style="dim not bold")
-        text.append(printable(span.span_id), style="not bold")
-    if len(finding.spans) > 4:
-        text.append(f"\n      and {len(finding.spans) - 4} more", style="dim not bold")
+        text.append(f"\n{printable(finding.occurrence_id)}", style="not bold dim")
+    spans = [printable(span.span_id) for span in finding.spans]
+    for pair in range(0, min(len(spans), 6), 2):
+        text.append("\n" + "  ".join(spans[pair : pair + 2]), style="not bold")
+    if len(spans) > 6:
+        text.append(f"\nand {len(spans) - 6} more spans", style="not bold dim")
     return text
 
 

@@ -16,7 +16,8 @@ _ENVELOPE = re.compile(r'\{\s*"(?:resourceSpans|batches)"\s*:')
 _TOKEN = re.compile(r'([^"\[\]{}]*)("[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}])', re.DOTALL)
 _BLANK = re.compile(r"\s*")
 _ESCAPE = re.compile(
-    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
 )
 _CONTROL = dict.fromkeys(range(0x20), " ")
 
@@ -70,6 +71,9 @@ def pieces(text: str) -> Iterator[Document | Lost]:
             yield from _broken(text, at, end, error)
         else:
             yield from _whole(value, text, at, end)
+            inside = bisect_right(envelopes, at)
+            if not _holds_documents(value) and inside < len(envelopes) and envelopes[inside] < end:
+                end = envelopes[inside]  # a stray quote can make a string of a document's beginning
         at = _skip_blank(text, end)
 
 
@@ -136,6 +140,12 @@ def _whole(value: Any, text: str, start: int, end: int) -> Iterator[Document | L
             yield Document(json.dumps(item)) if is_document(item) else Lost(start, _foreign(item))
     else:
         yield Lost(start, _foreign(value))
+
+
+def _holds_documents(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(is_document, value))
+    return is_document(value) or (isinstance(value, dict) and is_document(value.get("trace")))
 
 
 def _foreign(value: Any) -> str:

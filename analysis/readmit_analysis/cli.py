@@ -65,7 +65,8 @@ def _progress() -> Iterator[Callable[[Progress], None] | None]:
     from rich.progress import BarColumn, DownloadColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    columns = (SpinnerColumn(), TextColumn("reading {task.description}", markup=False), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    name = TextColumn("reading {task.description}", markup=False)
+    columns = (SpinnerColumn(), name, BarColumn(), DownloadColumn(), TimeElapsedColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("traces", total=None)
 

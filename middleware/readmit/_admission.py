@@ -14,7 +14,9 @@ from readmit._contract import Contract, Policy
 from readmit._effect import Effect, EpochEffect, SendEffect, occurrence_effect
 from readmit._fold import Head
 from readmit._model import (
+    Admitted,
     EffectState,
+    Evidence,
     Justification,
     PermitSource,
     RecoveryKind,
@@ -56,6 +58,7 @@ class Refuse(NamedTuple):
     gates: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()
     ask: bool = False
+    authority: Closed | None = None  # what is missing, where that is the reason
 
 
 Decision = Admit | Return | Wait | Reconcile | Refuse
@@ -78,7 +81,7 @@ def decide(contract: Contract, head: Head, permits: Grants, request: Request, po
     if request.conflict is not None:  # row 1
         return Refuse(Refusal.CONFLICT, request.conflict, ("identity",), ("change_call",))
     epochs = head.epochs()
-    effect = occurrence_effect(epochs, head.effect)
+    effect = occurrence_effect(epochs, head.effect, contract.accepted_strength)
     if not request.read and effect.present:  # row 2
         if head.result() is not None and head.opened.principal == request.principal:
             return Return()
@@ -132,7 +135,7 @@ def _gates(
         return Refuse(Refusal.RECOVERY_PENDING, kinds, gates, remedies)
     if isinstance(authority, Closed):  # row 7
         asks = authority.source is PermitSource.APPROVAL
-        return Refuse(authority.refusal, authority.detail or authority.source, gates, remedies, ask=asks)
+        return Refuse(authority.refusal, authority.detail or authority.source, gates, remedies, asks, authority)
     if isinstance(justified, Refuse):
         return justified._replace(gates=gates, remedies=remedies)
     return justified._replace(permits=tuple(dict.fromkeys((*authority, *justified.permits))))
@@ -176,14 +179,14 @@ def _uncertain(contract: Contract, head: Head, epochs: Sequence[EpochEffect], no
     open_epochs = [e for e in epochs if _may_have_acted(e, contract)]
     if contract.idempotent:  # row 12
         return Admit(Justification.IDEMPOTENT)
-    if by_key := _replayable(contract, open_epochs, now):  # rows 12 and 13
+    if by_key := _replayable(contract, head, open_epochs, now):  # rows 12 and 13
         return Admit(by_key)
     newest = max((e.admitted.epoch for e in open_epochs), default=0)
     for acceptance in head.acceptances:  # row 14
         later = [e for e in epochs if e.admitted.epoch > acceptance.epoch and not e.proved_not_sent]
         if acceptance.epoch >= newest and not later:
             return Admit(Justification.AMBIGUITY_ACCEPTED, acceptance=acceptance.id)
-    blind = sum(e.admitted.justification is Justification.BOUNDED_RETRY for e in epochs)
+    blind = sum(a.justification is Justification.BOUNDED_RETRY for a in head.admissions)
     if blind < contract.blind_retries:  # row 15
         return Admit(Justification.BOUNDED_RETRY)
     remedies = ("reconcile", "accept", "compensate", "abandon")
@@ -191,14 +194,21 @@ def _uncertain(contract: Contract, head: Head, epochs: Sequence[EpochEffect], no
 
 
 def _may_have_acted(epoch: EpochEffect, contract: Contract) -> bool:
-    evidence = epoch.evidence
-    if evidence is None:
-        return False
+    return epoch.evidence is not None and _open(epoch.evidence, contract)
+
+
+def _same_key(head: Head, epochs: Sequence[EpochEffect]) -> bool:
+    """Whether the next epoch would carry the key that these did: a compensation since then gave it another one."""
+    places = {e.epoch: place for place, e in head.admission if isinstance(e, Admitted)}
+    return all(head.compensated_before(places[e.admitted.epoch]) == head.compensations for e in epochs)
+
+
+def _open(evidence: Evidence, contract: Contract) -> bool:
     settled = evidence.state in (EffectState.NOT_SENT, EffectState.REJECTED)
     return not (settled and evidence.strength.rank >= contract.accepted_strength.rank)
 
 
-def _replayable(contract: Contract, epochs: Sequence[EpochEffect], now: int) -> Justification | None:
+def _replayable(contract: Contract, head: Head, epochs: Sequence[EpochEffect], now: int) -> Justification | None:
     """Whether what may have left can be sent again: idempotent, or under a key that the service still keeps.
 
     The tool's own contract speaks for all its sends; without one, each send that may have acted speaks by the contract
@@ -210,7 +220,7 @@ def _replayable(contract: Contract, epochs: Sequence[EpochEffect], now: int) -> 
     idempotent = True
     for epoch in epochs:
         age = now - epoch.admitted.at
-        sends = [s for s in epoch.sends if s.evidence.state not in (EffectState.NOT_SENT, EffectState.REJECTED)]
+        sends = [s for s in epoch.sends if _open(s.evidence, contract)]
         if by_tool:
             idempotent = False
             if not 0 <= age < (contract.key_lifetime_ns or 0) or any(s.started and s.started.key is None for s in sends):
@@ -222,7 +232,9 @@ def _replayable(contract: Contract, epochs: Sequence[EpochEffect], now: int) -> 
                 if not _safe_to_resend(send, age):
                     return None
                 idempotent = idempotent and send.started is not None and send.started.idempotent
-    return Justification.IDEMPOTENT if idempotent else Justification.IDEMPOTENCY_KEY
+    if idempotent:
+        return Justification.IDEMPOTENT
+    return Justification.IDEMPOTENCY_KEY if _same_key(head, epochs) else None
 
 
 def _safe_to_resend(send: SendEffect, age: int) -> bool:

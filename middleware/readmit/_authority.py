@@ -29,6 +29,7 @@ class Closed(NamedTuple):
     refusal: Refusal
     source: PermitSource
     detail: str = ""
+    permit: PermitView | None = None  # the newest that could have been it
 
 
 def view(place: int, permit: Permit, head: Head, epochs: Sequence[EpochEffect], request: Request, policy: Policy, now: int) -> PermitView:
@@ -39,7 +40,8 @@ def view(place: int, permit: Permit, head: Head, epochs: Sequence[EpochEffect], 
 
     if permit.id in head.revocations:
         return closed(PermitState.REVOKED, Refusal.PERMIT_MISSING, "revoked")
-    claims = sum(permit.id in e.admitted.permits and not e.proved_not_sent for e in epochs)
+    twins = {g.permit.id for _, g in head.grants if permit.request is not None and g.permit.request == permit.request} | {permit.id}
+    claims = sum(not twins.isdisjoint(e.admitted.permits) and not e.proved_not_sent for e in epochs)
     if permit.uses is not None and claims >= permit.uses:
         return closed(PermitState.CONSUMED, Refusal.PERMIT_CONSUMED)
     if now < permit.not_before:
@@ -96,7 +98,7 @@ def gate(head: Head, permits: Sequence[PermitView], request: Request) -> tuple[P
             newest = max(candidates, key=lambda p: p.place, default=None)
             if newest is None or newest.refusal is None:
                 return Closed(Refusal.PERMIT_MISSING, source)
-            return Closed(newest.refusal, source, newest.detail)
+            return Closed(newest.refusal, source, newest.detail, newest)
         claimed.append(valid[-1])
     return tuple(claimed)
 

@@ -86,6 +86,7 @@ class Ports:
     policy: Policy
     clock: Callable[[], int]  # nanoseconds since the Unix epoch
     new_id: Callable[[], str]  # a UUIDv7
+    secret: bytes | None = None  # makes digests an HMAC
     kept: set[str] = field(default_factory=set)  # contracts whose text the journal has
     join_timeout: float = JOIN_TIMEOUT
 
@@ -144,7 +145,9 @@ class GuardedCall:
                 if finished is not None:
                     break
         except BaseException as error:
-            kept = isinstance(error, Refused) and error.reason in (Refusal.DENIED, Refusal.ABANDONED)
+            if self._waiting is not None and not isinstance(error, Refused):
+                self.ports.journal.note(Change(self._occurrence or "", (Left(at=self.ports.clock(), call=self.token),)))
+            kept = isinstance(error, Refused) and _final(error)
             if run is not None and not kept:
                 run.give_back(self.tool.name, self.call.digest, number)
             raise
@@ -246,6 +249,8 @@ class GuardedCall:
         if not self.tool.reopens:
             found = found._replace(open=(), other_signature=())
         resolution = resolve(call, found)
+        if resolution.conflict is not None and self.tool.observe:  # it runs, but not as that occurrence
+            resolution = resolution._replace(head=None, names=((minted, found.named.get(minted, (0, None))[0] + 1),))
         self.identity, self.repeat = resolution.identity, resolution.head is not None
         withheld = found.named.get(denied, (0, None))[1]
         left_open = found.named.get(abandoned, (0, None))[1]
@@ -357,6 +362,8 @@ class GuardedCall:
             justification=admitted.justification,
             span=span,
             outer=self.site.epochs[-1] if self.site.epochs else None,
+            ports=self.ports,
+            observe=self.tool.observe,
         )
 
     def _settle(self, head: Head, epoch: Epoch, span: EpochSpan, done: Done) -> Generator[Step, Any, Done]:
@@ -375,6 +382,9 @@ class GuardedCall:
         span.end(head, epoch, done)
         if _outcome.reached(head, done, events):
             self._deliver(head.id, self.token, epoch)
+        else:  # the results of calls inside reached nobody: a retry gets them
+            for occurrence, caller in _outcome.inner_deliveries(epoch):
+                self.ports.journal.note(Change(occurrence, (Left(at=now, call=caller),)))
         return done
 
     def _deliver(self, occurrence_id: str, call: str, epoch: Epoch | None = None) -> None:
@@ -412,7 +422,8 @@ class GuardedCall:
             events.append(self._asked(head, opened.now))
             request_id = events[0].id  # type: ignore[union-attr]
         events.append(Decided(at=opened.now, admission=admission, decision="refuse", refusal=refuse.reason, detail=refuse.detail))
-        if refuse.reason is Refusal.ALREADY_COMMITTED and (debtor := head.departed(self.ports.journal.alive)):
+        own = head.opened.principal == self.request.principal  # what somebody else is told is no delivery
+        if refuse.reason is Refusal.ALREADY_COMMITTED and own and (debtor := head.departed(self.ports.journal.alive)):
             events.append(Delivered(at=opened.now, call=debtor))
         names = opened.names if not refuse.ask else (*opened.names, (f"request:{request_id}", 1))
         if self._waiting is not None:
@@ -467,11 +478,7 @@ class GuardedCall:
             self.ports.spans.decided(self, opened.head, decision, decision.epoch, self.ports.new_id(), opened.started)
             self._waiting = 0.0
         pause = min(_LAST_POLL, max(_FIRST_POLL, self._waiting / 4))
-        try:
-            yield Sleep(pause)
-        except BaseException:
-            yield Append([Change(opened.head.id, (Left(at=self.ports.clock(), call=self.token),))], durable=False)
-            raise
+        yield Sleep(pause)
         self._waiting += pause
 
     def _shared(self, head: Head) -> Refuse:
@@ -511,6 +518,12 @@ class _Opened(NamedTuple):
         """All of it in one change, decided on the version that was read."""
         expected = self.head.version - len(self.opening)
         return Change(self.head.id, (*self.opening, *events), expected, names, call.slot)
+
+
+def _final(error: Refused) -> bool:
+    """A refusal that advances the count of a run: denied, with a contradictory verdict too, or abandoned."""
+    contradicted = error.reason is Refusal.CONFLICT and "authority" in error.gates
+    return contradicted or error.reason in (Refusal.DENIED, Refusal.ABANDONED)
 
 
 def _would_refuse(decision: Decision) -> Refuse:

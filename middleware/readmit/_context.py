@@ -52,8 +52,10 @@ class Frame:
     response: str | None = None
     framework: str | None = None
     epochs: tuple[Epoch, ...] = field(default=())
+    reading: str | None = None  # the tool without effect, by its declaration, whose body runs innermost
 
 
+UNNAMED = "default"  # the scope of calls for which nobody named one
 FRAME: ContextVar[Frame | None] = ContextVar("readmit_frame", default=None)
 _ROOT = Frame()
 

@@ -161,8 +161,8 @@ async def _to_the_end(work: Awaitable[T]) -> tuple[T, BaseException | None]:
             await asyncio.wait((task,))
         except asyncio.CancelledError as error:
             cancelled = error
-    if cancelled is not None and (error := task.exception()) is not None:
-        raise cancelled from error  # nothing was written: the cancellation is all there is to say
+    if cancelled is not None and (failure := task.exception()) is not None:
+        raise cancelled from failure  # nothing was written: the cancellation is all there is to say
     return task.result(), cancelled
 
 

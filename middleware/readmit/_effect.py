@@ -54,6 +54,12 @@ class EpochEffect(NamedTuple):
         """The effect of this epoch alone."""
         return None if self.evidence is None else self.evidence.state
 
+    def stands(self, undone: Sequence[tuple[int, int]]) -> bool:
+        """Whether it is committed and no compensation (fence, place) has undone that since."""
+        if self.state is not EffectState.COMMITTED:
+            return False
+        return not any(fence >= self.admitted.epoch and place > self.committed_at for fence, place in undone)
+
     @property
     def proved_not_sent(self) -> bool:
         """Whether no byte of it can have left: what a claim is given back for."""
@@ -84,7 +90,7 @@ class Effect(NamedTuple):
 def strongest(observations: Iterable[Evidence]) -> Evidence | None:
     """Step one: the strongest evidence about one send; ties go to committed, then rejected, then not_sent."""
     known = [e for e in observations if e.state in _TIES]
-    return min(known, key=lambda e: (-e.strength.rank, _TIES.index(e.state)), default=None)
+    return min(known, key=lambda e: (-e.strength.rank, _TIES.index(e.state), e.rule), default=None)
 
 
 def _combine(elements: Sequence[tuple[str | None, Evidence]]) -> Evidence:
@@ -161,7 +167,7 @@ def epoch_effect(admitted: Admitted, recorded: Iterable[Recorded]) -> EpochEffec
 
 def _send_evidence(observations: Iterable[Evidence]) -> Evidence:
     seen = list(observations)
-    return strongest(seen) or next(iter(seen), None) or unknown("http.no_response")
+    return strongest(seen) or min(seen, key=lambda e: e.rule, default=unknown("http.no_response"))
 
 
 def _epoch_evidence(
@@ -205,30 +211,32 @@ def _returned(claim: Evidence | None, sends: list[Evidence]) -> Evidence:
     return Evidence(state=EffectState.COMMITTED, strength=Strength.CONTRACT, rule="tool.return")
 
 
-def occurrence_effect(epochs: Sequence[EpochEffect], recorded: Iterable[Recorded]) -> Effect:
+def compensations(recorded: Iterable[Recorded]) -> list[tuple[int, int]]:
+    """Each compensation as its fence and its place."""
+    return [(e.fence, place) for place, e in recorded if isinstance(e, Compensated)]
+
+
+def occurrence_effect(epochs: Sequence[EpochEffect], recorded: Sequence[Recorded], accept: Strength) -> Effect:
     """Step three: the epochs, and the findings that stand in for some of them.
 
-    A finding names the last epoch that existed when the question was asked. Present counts as committed; absence never
+    An absence weaker than `accept` that no named person found settles nothing. A finding names the last epoch that existed when the question was asked. Present counts as committed; absence never
     overrides committed evidence or a present finding unless a compensation covers it; a commit recorded after a
     compensation stands; at equal fence compensated > present > absent.
     """
-    compensations = [(e.fence, place) for place, e in recorded if isinstance(e, Compensated)]
+    undone = compensations(recorded)
     findings = [e for _, e in recorded if isinstance(e, Reconciled) and e.finding in ("present", "absent")]
-    present = [f for f in findings if f.finding == "present" and not any(fence >= f.fence for fence, _ in compensations)]
+    present = [f for f in findings if f.finding == "present" and not any(fence >= f.fence for fence, _ in undone)]
     for epoch in epochs:
-        if epoch.state is EffectState.COMMITTED and not any(
-            fence >= epoch.admitted.epoch and place > epoch.committed_at for fence, place in compensations
-        ):
-            assert epoch.evidence is not None
+        if epoch.evidence is not None and epoch.stands(undone):
             return Effect(EffectState.COMMITTED, epoch.evidence.strength, epoch.evidence.rule)
     if present:
         best = max(present, key=lambda f: (f.fence, f.strength.rank))
         return Effect(EffectState.RECONCILED, best.strength, "reconcile.present", "present", best.by is not None)
-    absent = [f for f in findings if f.finding == "absent"]
-    covered = max([f for f, _ in compensations] + [f.fence for f in absent], default=0)
+    absent = [f for f in findings if f.finding == "absent" and (f.by is not None or f.strength.rank >= accept.rank)]
+    covered = max([f for f, _ in undone] + [f.fence for f in absent], default=0)
     rest = [e for e in epochs if e.evidence is not None and (e.admitted.epoch > covered or e.in_flight)]
     known = [e.evidence for e in rest if e.evidence is not None]
-    compensated = max(compensations, default=(0, 0))
+    compensated = max(undone, default=(0, 0))
     for evidence in reversed(known):
         if evidence.state is EffectState.UNKNOWN:
             return Effect(EffectState.UNKNOWN, None, evidence.rule, covered=covered)

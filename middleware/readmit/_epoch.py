@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from readmit._context import Frame, Run, frame
 from readmit._contract import Contract
 from readmit._digest import digest_bytes
 from readmit._errors import ReadmitError
 from readmit._fold import Head
-from readmit._steps import Done
 from readmit._model import Challenge, EffectState, Evidence, Justification, Observed, SendStarted, Strength, TraceContext
+from readmit._steps import Done
+
+if TYPE_CHECKING:
+    from readmit._call import Ports
+
+
+_in_flight: set[str] = set()  # calls of this process whose body runs
 
 
 class EpochSpan(Protocol):
@@ -28,15 +34,23 @@ class EpochSpan(Protocol):
 
 
 class Send:
-    """One effectful request of an epoch, from before its first byte on."""
+    """One effectful request of an epoch, from before its first byte on.
 
-    def __init__(self, started: SendStarted, resend: int) -> None:
+    Equal requests of one epoch share `nth` while they repeat one another; the next one that is meant gets the next.
+    """
+
+    def __init__(self, started: SendStarted, resend: int, *, nth: int = 1, streamed: bool = False) -> None:
         self.started = started
-        self.resend = resend  # how many equal requests came before it in this epoch
+        self.resend = resend  # how many requests it repeats in this epoch
+        self.nth = nth
+        self.streamed = streamed  # its body has no digest
         self.evidence: list[Evidence] = []
         self.challenges: tuple[Challenge, ...] = ()
         self.position = ""
         self.journalled = True
+        self.over = False  # answered or failed
+        self.answered = False  # the whole answer reached whoever asked
+        self.key: str | None = None  # the idempotency key it carried; its digest is what is kept
         self.fingerprint = ""  # of the login it carried, to see whether the next one differs; never kept
 
 
@@ -60,6 +74,8 @@ class Epoch:
         justification: Justification | None,
         span: EpochSpan,
         outer: Epoch | None,
+        ports: Ports | None = None,
+        observe: bool = False,
     ) -> None:
         self.occurrence_id = head.id
         self.number = number
@@ -71,12 +87,21 @@ class Epoch:
         self.trace = span.context
         self.outer = outer
         self.head = head
+        self.ports = ports
+        self.observe = observe
+        self.over = False  # its end is being recorded; what is learnt later is recorded by itself
         self.sends: list[Send] = []
         self.observed: list[Observed] = []
         self.inner: list[tuple[str, str]] = []  # guarded calls inside, delivered with this one
-        self.surfaced: list[Challenge] = []  # challenges met by reads
+        self.surfaced: dict[str, tuple[Challenge, ...]] = {}  # met by reads and not answered since, by route
         self.lock = threading.Lock()
         self._run = Run(f"occurrence:{head.id}")
+        _in_flight.add(call)
+
+    def end(self) -> None:
+        """Its body has ended."""
+        self.over = True
+        _in_flight.discard(self.call)
 
     @property
     def idempotency_key(self) -> str:
@@ -150,6 +175,11 @@ def current() -> Epoch:
     if not epochs:
         raise ReadmitError("current() is called outside a guarded tool; a plain thread needs readmit.bind")
     return epochs[-1]
+
+
+def any_in_flight() -> bool:
+    """Whether a guarded tool runs anywhere in this process."""
+    return bool(_in_flight)
 
 
 def stack_holds(epochs: tuple[Epoch, ...], occurrence_id: str) -> bool:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from readmit._effect import Effect, EpochEffect, Recorded, epoch_effect, occurrence_effect
+from readmit._effect import Effect, EpochEffect, Recorded, compensations, epoch_effect, occurrence_effect
+from readmit._kept import kept
 from readmit._model import (
     Abandoned,
     Accepted,
@@ -37,8 +38,11 @@ from readmit._model import (
 )
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """One occurrence: its events, a lane for each dimension. `version` counts the events."""
+class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One occurrence: its events, a lane for each dimension. `version` counts the events.
+
+    What is derived is worked out once, see `kept`: nobody changes what they get.
+    """
 
     id: str
     version: int = 0
@@ -52,41 +56,41 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
     # -- identity -------------------------------------------------------------------------------------------------
 
-    @property
+    @kept
     def opened(self) -> Opened:
         """The event that minted the occurrence."""
         first = self.identity[0][1]
         assert isinstance(first, Opened)
         return first
 
-    @property
+    @kept
     def joined(self) -> tuple[Joined, ...]:
         """Calls that were resolved to it later."""
         return tuple(e for _, e in self.identity if isinstance(e, Joined))
 
-    @property
+    @kept
     def digest(self) -> str:
         """The digest of the arguments, as the last call before any dispatch gave them."""
         return next((j.digest for j in reversed(self.joined) if j.digest), self.opened.digest)
 
-    @property
+    @kept
     def parameters(self) -> dict[str, str]:
         """Per-parameter digests that belong to `digest`."""
         return next((j.parameters for j in reversed(self.joined) if j.parameters), self.opened.parameters)
 
     # -- admission ------------------------------------------------------------------------------------------------
 
-    @property
+    @kept
     def admissions(self) -> tuple[Admitted, ...]:
         """Epochs, oldest first."""
         return tuple(e for _, e in self.admission if isinstance(e, Admitted))
 
-    @property
+    @kept
     def last_epoch(self) -> int:
         """The number of the newest epoch; 0 before the first."""
         return max((a.epoch for a in self.admissions), default=0)
 
-    @property
+    @kept
     def accept(self) -> Strength:
         """The strength at which the newest contract accepts evidence."""
         admissions = self.admissions
@@ -96,44 +100,58 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
     def epochs(self) -> tuple[EpochEffect, ...]:
         """Each epoch with the effect of its own evidence."""
-        return tuple(epoch_effect(a, self.effect) for a in self.admissions)
+        return self._epochs
+
+    @kept
+    def _epochs(self) -> tuple[EpochEffect, ...]:
+        return tuple([epoch_effect(a, self.effect) for a in self.admissions])
 
     def effects(self) -> Effect:
         """The effect of the occurrence."""
-        return occurrence_effect(self.epochs(), self.effect)
+        return self._effects
 
-    @property
+    @kept
+    def _effects(self) -> Effect:
+        return occurrence_effect(self._epochs, self.effect, self.accept)
+
+    @kept
     def in_flight(self) -> tuple[Admitted, ...]:
         """Epochs that have not ended, been given up or lost their owner."""
         return tuple(e.admitted for e in self.epochs() if e.in_flight)
 
     def result(self) -> bytes | None:
-        """The recorded result: that of the newest return, else of a present finding."""
-        ended = [e for _, e in self.effect if isinstance(e, Ended) and e.result is not None and not e.unclear]
+        """The recorded result of the effect that stands: of its newest return, else of a present finding."""
+        undone = compensations(self.effect)
+        for epoch in reversed(self.epochs()):
+            if epoch.ended is not None and epoch.ended.result is not None and epoch.stands(undone):
+                return epoch.ended.result
         found = [e for _, e in self.effect if isinstance(e, Reconciled) and e.result is not None and e.finding == "present"]
-        if ended:
-            return max(ended, key=lambda e: e.epoch).result
-        return max(found, key=lambda e: e.fence).result if found else None
+        found = [e for e in found if not any(fence >= e.fence for fence, _ in undone)]
+        return max(found, key=lambda e: (e.fence, e.strength.rank, e.result or b"")).result if found else None
 
-    @property
+    @kept
     def compensations(self) -> int:
-        """How often the effect was undone: each gives the idempotency key a new generation."""
-        return len({e.fence for _, e in self.effect if isinstance(e, Compensated)})
+        """The newest epoch that was undone: a newer one gives the idempotency key a new generation."""
+        return self.compensated_before(self.version + 1)
+
+    def compensated_before(self, place: int) -> int:
+        """`compensations` as it stood at a place in the journal."""
+        return max((e.fence for at, e in self.effect if isinstance(e, Compensated) and at < place), default=0)
 
     # -- recovery -------------------------------------------------------------------------------------------------
 
-    @property
+    @kept
     def suspensions(self) -> tuple[Suspended, ...]:
         """Every time execution stopped, oldest first."""
         return tuple(e for _, e in self.recovery if isinstance(e, Suspended))
 
-    @property
+    @kept
     def challenge(self) -> Suspended | None:
         """The challenge of the newest epoch that met one."""
         met = [s for s in self.suspensions if s.suspension is RecoveryKind.CHALLENGE]
         return max(met, key=lambda s: s.epoch, default=None)
 
-    @property
+    @kept
     def confirmation(self) -> Suspended | None:
         """The newest confirmation request."""
         return next((s for s in reversed(self.suspensions) if s.suspension is RecoveryKind.CONFIRMATION), None)
@@ -154,13 +172,13 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
                     for _, e in self.authority
                 )
 
-    @property
+    @kept
     def waiting(self) -> tuple[Suspended, ...]:
         """Suspensions that still stand before the next epoch: the newest of each kind, met by the newest epoch."""
         newest = (s for s in (self.challenge, self.confirmation) if s is not None)
         return tuple(s for s in newest if s.epoch >= self.last_epoch)
 
-    @property
+    @kept
     def recovery_state(self) -> RecoveryState:
         """`suspended` while a condition is unanswered, `satisfied` until the next epoch, else `clear`."""
         if not self.waiting:
@@ -169,27 +187,27 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
     # -- authority ------------------------------------------------------------------------------------------------
 
-    @property
+    @kept
     def grants(self) -> tuple[tuple[int, Granted], ...]:
         """Permits with their place in the journal."""
         return tuple((place, e) for place, e in self.authority if isinstance(e, Granted))
 
-    @property
+    @kept
     def revocations(self) -> frozenset[str]:
         """Ids of permits that were taken back."""
         return frozenset(e.permit for _, e in self.authority if isinstance(e, Revoked))
 
-    @property
+    @kept
     def denials(self) -> frozenset[str]:
         """Ids of requests that were denied."""
         return frozenset(e.request for _, e in self.authority if isinstance(e, Denied))
 
-    @property
+    @kept
     def contradicted(self) -> bool:
         """Whether one request got both verdicts."""
         return any(g.permit.request in self.denials for _, g in self.grants if g.permit.request)
 
-    @property
+    @kept
     def login(self) -> str | None:
         """The fingerprint of the newest login, where one was given."""
         return next(
@@ -199,12 +217,12 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
     # -- record ---------------------------------------------------------------------------------------------------
 
-    @property
+    @kept
     def abandoned(self) -> Abandoned | None:
         """The record that closed the occurrence for good."""
         return next((e for _, e in self.record if isinstance(e, Abandoned)), None)
 
-    @property
+    @kept
     def acceptances(self) -> tuple[Accepted, ...]:
         """Ambiguities that a named person accepted."""
         return tuple(e for _, e in self.record if isinstance(e, Accepted))
@@ -213,6 +231,10 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
     def debts(self) -> dict[str, str]:
         """Calls that are owed a delivery, each with its owner."""
+        return self._debts
+
+    @kept
+    def _debts(self) -> dict[str, str]:
         calls: dict[str, str] = {}
         for _, event in sorted((*self.identity, *self.admission), key=lambda r: r[0]):
             if isinstance(event, Admitted | Joined) and event.call:
@@ -232,7 +254,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
     # -- open and closed ------------------------------------------------------------------------------------------
 
-    @property
+    @kept
     def closed(self) -> bool:
         """Whether an equal call is a new occurrence (DESIGN §3, open and closed)."""
         epochs = self.epochs()
@@ -240,7 +262,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.abandoned:
             return True
-        effect = occurrence_effect(epochs, self.effect)
+        effect = self.effects()
         delivered = not self.debts()
         if self.denials:
             return effect.state is not EffectState.UNKNOWN and (delivered or not effect.present)
@@ -250,7 +272,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
             return delivered
         return settled(effect, self.accept, waiting=bool(self.waiting)) and delivered
 
-    @property
+    @kept
     def uncertain(self) -> bool:
         """In flight, unknown, or recovery pending: what folds calls of other runs (DESIGN §3, rule 4)."""
         return bool(self.in_flight) or self.effects().state is EffectState.UNKNOWN or bool(self.waiting)

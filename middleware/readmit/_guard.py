@@ -18,6 +18,8 @@ import uuid_utils
 from readmit import _tool
 from readmit._absent import AbsentJournal
 from readmit._call import JOIN_TIMEOUT, Declaration, Ports
+from readmit._context import UNNAMED
+from readmit._context import UNNAMED
 from readmit._contract import Approval, Contract, Policy
 from readmit._declare import EFFECTS, UNSTATED, Effect, Mode, Told, ToolSpec, declare
 from readmit._errors import JournalUnavailable
@@ -73,8 +75,6 @@ class Guard(Operator):
         'hello ann'
     """
 
-    UNNAMED = "default"  # the scope of calls for which nobody named one
-
     def __init__(
         self,
         *,
@@ -91,7 +91,7 @@ class Guard(Operator):
     ) -> None:
         if mode not in get_args(Mode):
             raise ValueError(f"mode={mode!r}; write 'enforce' or 'observe'")
-        self.scope_name = scope or os.environ.get("READMIT_SCOPE") or self.UNNAMED
+        self.scope_name = scope or os.environ.get("READMIT_SCOPE") or UNNAMED
         self.digest_secret = digest_secret.encode() if isinstance(digest_secret, str) else digest_secret
         self.spans = OpenTelemetrySpans(tracer_provider, clock)
         self.new_id = new_id
@@ -143,6 +143,7 @@ class Guard(Operator):
             policy=self._policy,
             clock=self._clock,
             new_id=self.new_id,
+            secret=self.digest_secret,
             join_timeout=self._join_timeout,
         )
 
@@ -154,6 +155,11 @@ class Guard(Operator):
             except JournalUnavailable as error:
                 self._complained = True
                 _log.warning("%s Read-only calls run.", error)
+
+    @property
+    def mode(self) -> Mode:
+        """`enforce`, or `observe`: nothing is blocked."""
+        return self._mode
 
     def mode_of(self, spec: ToolSpec) -> Mode:
         """A tool's own mode, else the guard's."""

@@ -40,7 +40,7 @@ class Call(NamedTuple):
     @property
     def equal(self) -> str:
         """Where equal calls meet."""
-        return equal_calls(self.slot, self.digest)
+        return equal_calls(self.slot, self.digest, self.key)
 
     def names(self) -> dict[Identity, str]:
         """The identities the call carries, in the order of the rules."""
@@ -49,7 +49,7 @@ class Call(NamedTuple):
             names[Identity.KEY] = "key:" + digest_bytes(self.tool, self.key)
         if self.framework is not None:
             names[Identity.FRAMEWORK] = "framework:" + digest_bytes(self.scope, self.framework)
-        if self.run is not None:
+        if self.run is not None and self.key is None:  # a key is no part of the digest: the n-th call would be of any key
             names[Identity.RUN] = "run:" + digest_bytes(self.scope, self.run, self.tool, self.digest, str(self.number))
         return names
 
@@ -60,9 +60,9 @@ def slot(scope: str, principal: str | None, tool: str) -> str:
     return digest_bytes("slot", scope, _optional(principal), tool)[:32]
 
 
-def equal_calls(slot: str, digest: str) -> str:
-    """Slot and digest in one name: denials, abandonments and racing first calls meet under it."""
-    return f"{slot}.{digest}"
+def equal_calls(slot: str, digest: str, key: str | None) -> str:
+    """Slot, digest and key in one name: denials, abandonments and racing first calls meet under it."""
+    return f"{slot}.{digest}" if key is None else f"{slot}.{digest}.{digest_bytes(key)[:32]}"
 
 
 def _optional(text: str | None) -> bytes:
@@ -109,9 +109,11 @@ def resolve(call: Call, found: Found) -> Resolution:
         head = found.named.get(name, (0, None))[1]
         if head is None:
             continue
+        if rule is Identity.FRAMEWORK and _other_key(call, head):
+            return Resolution(rule, head, conflict="key")
         if rule is Identity.RUN or head.digest == call.digest:
             return Resolution(rule, head, fresh())
-        if not head.admissions and not head.denials and not head.abandoned:
+        if head.opened.tool == call.tool and not head.admissions and not head.denials and not head.abandoned:
             return Resolution(rule, head, fresh(), changed=True)
         if rule is Identity.KEY and _without_effect(head):
             return Resolution(Identity.MINTED, None, (*fresh(Identity.KEY), (mint, ordinals.get(mint, 0) + 1)))
@@ -122,6 +124,10 @@ def resolve(call: Call, found: Found) -> Resolution:
     if head := _open_candidate(call, found.open):
         return Resolution(Identity.OPEN, head, fresh())
     return Resolution(Identity.MINTED, None, (*fresh(), (mint, ordinals.get(mint, 0) + 1)))
+
+
+def _other_key(call: Call, head: Head) -> bool:
+    return call.key is not None and head.opened.key is not None and call.key != head.opened.key
 
 
 def differing(call: Call, head: Head) -> str:

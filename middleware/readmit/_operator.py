@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -30,6 +32,7 @@ from readmit._model import (
     Denied,
     EffectState,
     Granted,
+    OwnerLost,
     Permit,
     PermitSource,
     RecoveryKind,
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from readmit._declare import ToolSpec
 
 _log = logging.getLogger("readmit")
+_CONTRADICTED = "Request %s was %s and is now %s: the two verdicts conflict, and nothing runs on either."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,11 +136,10 @@ class Operator:
         """
         _named(by)
         head, request = self._request(request_id)
-        for _, granted in head.grants:
-            if granted.permit.request == request_id:
-                return granted.permit.id
+        if (granted := _granted(head, request_id)) is not None:
+            return granted
         if request_id in head.denials:
-            _log.warning("Request %s was denied and is now approved: the two verdicts conflict, and nothing runs on either.", request_id)
+            _log.warning(_CONTRADICTED, request_id, "denied", "approved")
         ports = self.ports()
         now = ports.clock()
         lifetime = nanoseconds(expires) if expires is not None else request.lifetime
@@ -151,7 +154,16 @@ class Operator:
             uses=1,
             request=request_id,
         )
-        self._record("approve", head, Granted(at=now, permit=permit, via=via), names=((f"permit:{permit.id}", 0),), permit=permit)
+
+        def first(present: Head) -> None:
+            if (other := _granted(present, request_id)) is not None:
+                raise _Repeated(other)
+
+        event = Granted(at=now, permit=permit, via=via)
+        try:
+            self._record("approve", head, event, names=((f"permit:{permit.id}", 0),), permit=permit, check=first)
+        except _Repeated as repeated:
+            return str(repeated)
         return permit.id
 
     def deny(self, request_id: str, *, by: str, via: str = "api") -> None:
@@ -161,10 +173,13 @@ class Operator:
             OperatorError: there is no such request.
         """
         _named(by)
-        head, _ = self._request(request_id)
+        head, request = self._request(request_id)
         if request_id not in head.denials:
+            if _granted(head, request_id) is not None:
+                _log.warning(_CONTRADICTED, request_id, "approved", "denied")
             event = Denied(at=self.ports().clock(), request=request_id, by=by, via=via)
-            self._record("deny", head, event, names=((f"denied:{_equal(head)}", 0),), state="denied")
+            shown = request.binding.digest if request.binding is not None else ""
+            self._record("deny", head, event, names=((f"denied:{_equal(head, shown)}", 0),), state="denied")
 
     def revoke(self, permit_id: str, *, by: str, via: str = "api") -> None:
         """Takes a permit back, in every occurrence that holds it. What it was used for is not undone.
@@ -229,7 +244,7 @@ class Operator:
             OperatorError: no such occurrence or epoch, or no hook in this process.
             ReadmitError: the finding, or the hook's answer, is none of the three.
         """
-        head = self.show(occurrence_id)
+        head = self._held(occurrence_id)
         fence = self._epoch(head, head.last_epoch if epoch is None else epoch)
         key = digest_bytes("idempotency", head.id, str(head.compensations))[:32]
         question = _findings.Question(head.id, head.opened.tool, key, None, fence)
@@ -242,6 +257,8 @@ class Operator:
         else:
             _named(by)
         answer = _findings.checked(finding, head.opened.tool)
+        if isinstance(answer, _findings.Absent) and answer.authoritative:
+            self._not_in_flight(head)  # what is on its way can still arrive
         event = _outcome.reconciled(answer, question, at=self.ports().clock(), by=by, via=via)
         self._record("reconcile", head, event)
         return answer
@@ -255,8 +272,10 @@ class Operator:
         """
         _named(by)
         _stated(statement)
-        head = self.show(occurrence_id)
-        self._epoch(head, epoch)
+        head = self._held(occurrence_id)
+        self._not_in_flight(head)
+        if self._epoch(head, epoch) < head.last_epoch:
+            raise OperatorError(f"Occurrence {head.id} has moved on to epoch {head.last_epoch}: look at it again.")
         ports = self.ports()
         self._record("accept", head, Accepted(at=ports.clock(), id=ports.new_id(), epoch=epoch, by=by, statement=statement, via=via))
 
@@ -264,12 +283,15 @@ class Operator:
         """The effect was undone, and nothing can still arrive. A tool's `compensate=` hook, where loaded, undoes it first.
 
         Raises:
-            OperatorError: no such occurrence or epoch, or it is in flight: declare it unknown first.
+            OperatorError: no such occurrence or epoch, or it is in flight: declare it unknown first; or what `epoch`
+                may have done was undone before.
         """
         _named(by)
-        head = self.show(occurrence_id)
+        head = self._held(occurrence_id)
         fence = self._epoch(head, epoch)
         self._not_in_flight(head)
+        if head.effects().compensated_at and head.effects().covered >= fence:
+            raise OperatorError(f"Epochs 1 to {fence} of occurrence {head.id} were compensated before: nothing was undone twice.")
         spec = self.spec_of(head.opened.tool)
         if spec is not None and spec.compensate is not None:
             key = digest_bytes("idempotency", head.id, str(head.compensations))[:32]
@@ -283,13 +305,13 @@ class Operator:
             OperatorError: the epoch is not in flight.
         """
         _named(by)
-        head = self.show(occurrence_id)
+        head = self._held(occurrence_id)
         if epoch not in {a.epoch for a in head.in_flight}:
             raise OperatorError(f"Epoch {epoch} of occurrence {head.id} is not in flight.")
         self._record("declare_unknown", head, DeclaredUnknown(at=self.ports().clock(), epoch=epoch, by=by, via=via))
 
     def abandon(self, occurrence_id: str, *, by: str, statement: str = "", via: str = "api") -> None:
-        """Closes an occurrence for good.
+        """Closes an occurrence for good. A repeat is inert.
 
         Args:
             statement: needed where the effect is unknown, or there but undelivered: the next equal call names it.
@@ -299,14 +321,23 @@ class Operator:
             ValueError: the statement is missing where one is needed.
         """
         _named(by)
-        head = self.show(occurrence_id)
+        head = self._held(occurrence_id)
+        if head.abandoned is not None:
+            return
         self._not_in_flight(head)
         effect = head.effects()
         grave = effect.state is EffectState.UNKNOWN or (effect.present and bool(head.debts()))
         if grave:
             _stated(statement)
         names = ((f"abandoned:{_equal(head)}", 0),) if grave else ()
-        self._record("abandon", head, Abandoned(at=self.ports().clock(), by=by, statement=statement, via=via), names=names)
+        event = Abandoned(at=self.ports().clock(), by=by, statement=statement, via=via)
+
+        def unmoved(present: Head) -> None:
+            self._not_in_flight(present)
+            if present.last_epoch != head.last_epoch:
+                raise OperatorError(f"Occurrence {head.id} has moved on to epoch {present.last_epoch}: look at it again.")
+
+        self._record("abandon", head, event, names=names, check=unmoved)
 
     # -- shared ---------------------------------------------------------------------------------------------------
 
@@ -319,8 +350,9 @@ class Operator:
         names: tuple[tuple[str, int], ...] = (),
         permit: Permit | None = None,
         state: str = "granted",
+        check: Callable[[Head], None] | None = None,
     ) -> None:
-        (head,) = self.ports().journal.append([Change(head.id, (event,), names=names)], durable=True)
+        (head,) = self.ports().journal.append([Change(head.id, (event,), names=names, check=check)], durable=True)
         attributes: dict[str, Any] = {}
         if permit is not None:
             attributes = {"readmit.permit.id": permit.id, "readmit.permit.source": str(permit.source)}
@@ -336,6 +368,16 @@ class Operator:
                 if suspension.id == request_id:
                     return head, suspension
         raise OperatorError(f"The journal holds no approval request {request_id}. `pending` shows the ones that wait.")
+
+    def _held(self, occurrence_id: str) -> Head:
+        """An occurrence to act on. Epochs whose process is gone are recorded as such first."""
+        ports, head = self.ports(), self.show(occurrence_id)
+        gone = [a.epoch for a in head.in_flight if not ports.journal.alive(a.owner)]
+        if not gone:
+            return head
+        lost = tuple(OwnerLost(at=ports.clock(), epoch=epoch) for epoch in gone)
+        (head,) = ports.journal.append([Change(head.id, lost)], durable=False)
+        return head
 
     def _epoch(self, head: Head, epoch: int) -> int:
         if not 1 <= epoch <= head.last_epoch:
@@ -354,8 +396,8 @@ def _pending(head: Head, now: int, alive: bool) -> Pending:
     remedies: list[str] = ["sign_in" if s.suspension is RecoveryKind.CHALLENGE else "approve" for s in waiting]
     if head.in_flight and alive:
         remedies.append("declare_unknown")
-    elif effect.state is EffectState.UNKNOWN:
-        remedies += ["reconcile", "accept", "compensate", "abandon"]
+    elif effect.state is EffectState.UNKNOWN:  # a denial is terminal: nothing runs again, whatever is accepted
+        remedies += ["reconcile", *([] if head.denials else ["accept"]), "compensate", "abandon"]
     else:
         remedies.append("abandon")
     kinds = ", ".join(sorted({str(s.suspension) for s in head.waiting}))
@@ -373,9 +415,17 @@ def _pending(head: Head, now: int, alive: bool) -> Pending:
     )
 
 
-def _equal(head: Head) -> str:
+class _Repeated(Exception):
+    """Somebody else was quicker to approve the same request; holds that permit's id."""
+
+
+def _granted(head: Head, request_id: str) -> str | None:
+    return next((g.permit.id for _, g in head.grants if g.permit.request == request_id), None)
+
+
+def _equal(head: Head, digest: str = "") -> str:
     opened = head.opened
-    return equal_calls(slot(opened.scope, opened.principal, opened.tool), head.digest)
+    return equal_calls(slot(opened.scope, opened.principal, opened.tool), digest or head.digest, opened.key)
 
 
 def _named(by: str | None) -> None:
@@ -399,11 +449,16 @@ def _fingerprint(credential: Mapping[str, Any] | str | None) -> str | None:
 
 
 def _awaited(answer: Any) -> Any:
-    """An operator's call is plain code: an async hook gets a loop of its own."""
+    """An operator's call is plain code: an async hook gets a loop of its own, in a thread where one runs already."""
     if not inspect.isawaitable(answer):
         return answer
 
     async def wait() -> Any:
         return await answer
 
-    return asyncio.run(wait())
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(wait())
+    with ThreadPoolExecutor(1, "readmit-hook") as alone:
+        return alone.submit(copy_context().run, asyncio.run, wait()).result()

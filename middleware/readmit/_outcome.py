@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -30,12 +31,19 @@ if TYPE_CHECKING:
     from readmit._epoch import Epoch, Send
 
 RETURNED = Outcome.RETURNED
-_FAILURE_TEXT = re.compile(r"\s*(error|exception|traceback|failed|failure|timed out|timeout|tool (call )?(failed|timed out))\b", re.I)
+_log = logging.getLogger("readmit")
+_FAILURE_TEXT = re.compile(
+    r"\s*((an )?(error|exception)|traceback|failed|failure|timed out|timeout|tool (call |execution )?(failed|timed out))\b"
+    r"|\s*\{\s*[\"']error[\"']\s*:\s*(?!null|none|false|[\"'][\"']|[\[{]\s*[\]}])",
+    re.I,
+)
+_FAILED = frozenset({"error", "failed", "failure"})
 
 
 def events(tool: Declaration, epoch: Epoch, done: Done, now: int) -> tuple[AnyEvent, ...]:
     """Everything to be recorded at the end of an epoch, in one transaction."""
     with epoch.lock:
+        epoch.end()
         sends, observed = tuple(epoch.sends), tuple(epoch.observed)
     said: list[AnyEvent] = list(observed)
     for send in sends:
@@ -58,14 +66,21 @@ def reached(head: Head, done: Done, recorded: Iterable[AnyEvent]) -> bool:
 def _ended(tool: Declaration, epoch: Epoch, done: Done, now: int) -> Ended:
     if done.error is not None:
         claim = _claim(tool.contract, done)
-        return Ended(at=now, epoch=epoch.number, call=epoch.call, outcome=done.outcome, claim=claim, error=type(done.error).__name__)
-    claim, doubt = _classified(tool, done.value)
+        error = type(done.error).__qualname__
+        return Ended(at=now, epoch=epoch.number, call=epoch.call, outcome=done.outcome, claim=claim, error=error)
+    try:
+        claim, doubt = _classified(tool, done.value)
+    except Exception:
+        _log.exception("The result of %s could not be classified. It is returned; its effect is unknown.", tool.name)
+        claim, doubt = None, "tool.classify_failed"
     result, unstorable = None, "the items of a generator are not recorded" if done.stream else ""
     if not done.stream:
         try:
             result = encode_result(done.value)
-        except Unstorable as error:
-            unstorable = str(error)
+        except Unstorable as why:
+            unstorable = str(why)
+        except Exception as why:  # code of the result's own class; what it did has been done
+            unstorable = f"it could not be taken apart: {why!r}"
     return Ended(
         at=now,
         epoch=epoch.number,
@@ -97,21 +112,23 @@ def _classified(tool: Declaration, value: Any) -> tuple[Evidence | None, str]:
         return None, "tool.classified"
     if verdict in (EffectState.REJECTED, EffectState.NOT_SENT):
         return Evidence(state=EffectState(verdict), strength=Strength.CONTRACT, rule="tool.classified"), ""
-    raise ValueError(f"classify= of {tool.name} returned {verdict!r}: return 'committed', 'rejected', 'not_sent', 'unknown' or None")
+    raise ValueError(f"it returned {verdict!r}; write 'committed', 'rejected', 'not_sent', 'unknown' or None")
 
 
 def looks_failed(value: Any) -> str:
     """The rule by which a returned value is no proof of success, or an empty text.
 
-    An `isError` result, an `{"error": …}` dict and a text that reports a failure are what frameworks hand a model
-    instead of an exception.
+    An `isError` result, an `{"error": …}` dict, a `{"status": "error"}` dict and a text that reports a failure are what
+    frameworks hand a model instead of an exception.
     """
     if isinstance(value, str):
         return "tool.error_text" if _FAILURE_TEXT.match(value) else ""
     if isinstance(value, Mapping):
         if value.get("isError") is True or value.get("is_error") is True:
             return "tool.is_error"
-        return "tool.error_value" if value.get("error") else ""
+        status = value.get("status")
+        failed = bool(value.get("error")) or (isinstance(status, str) and status.lower() in _FAILED)
+        return "tool.error_value" if failed else ""
     flagged = getattr(value, "isError", None) is True or getattr(value, "is_error", None) is True
     return "tool.is_error" if flagged else ""
 
@@ -122,7 +139,7 @@ def _suspensions(epoch: Epoch, sends: Sequence[Send], done: Done, now: int) -> l
     for i, send in enumerate(sends):
         if send.challenges and not any(s.started.request == send.started.request for s in sends[i + 1 :]):
             unanswered += send.challenges
-    unanswered += epoch.surfaced
+    unanswered += [challenge for met in epoch.surfaced.values() for challenge in met]
     if unanswered:
         return [
             Suspended(

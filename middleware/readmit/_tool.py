@@ -7,6 +7,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import wrapt
@@ -14,13 +15,13 @@ from opentelemetry.trace import Span
 
 from readmit import _drive
 from readmit._call import GuardedCall, Site, Steps
-from readmit._context import Frame, entered, frame
+from readmit._context import UNNAMED, Frame, entered, frame
 from readmit._declare import ToolSpec
 from readmit._digest import digest_bytes
 from readmit._epoch import Epoch
 from readmit._identity import Call
 from readmit._steps import Done, Execute
-from readmit._telemetry import current_span, finish
+from readmit._telemetry import OpenTelemetrySpans, current_span
 
 if TYPE_CHECKING:
     from readmit._guard import Guard
@@ -30,7 +31,7 @@ Arguments = Mapping[str, Any]
 _log = logging.getLogger("readmit")
 
 
-class _BoundTool(wrapt.BoundFunctionWrapper):  # type: ignore[misc, no-any-unimported, unused-ignore]
+class _BoundTool(wrapt.BoundFunctionWrapper[..., Any]):
     """A guarded method: copied and pickled as a bound method is."""
 
     def __copy__(self) -> _BoundTool:
@@ -45,7 +46,7 @@ class _BoundTool(wrapt.BoundFunctionWrapper):  # type: ignore[misc, no-any-unimp
         return self.__qualname__ if owner is None else (getattr, (owner, self.__name__))
 
 
-class _Tool(wrapt.FunctionWrapper):  # type: ignore[misc, no-any-unimported, unused-ignore]
+class _Tool(wrapt.FunctionWrapper[..., Any]):
     """A guarded function: copied and pickled as a function is, which is by name."""
 
     __bound_function_wrapper__ = _BoundTool
@@ -132,7 +133,7 @@ _DONE = frozenset({str, int, float, bool, dict, list, tuple, bytes, type(None)})
 def _begin(guard: Guard, spec: ToolSpec, arguments: Arguments, here: Frame) -> _drive.Begun:
     if spec.reads:
         span = guard.spans.read(spec.declaration.name, _read_attributes(guard, spec, arguments, here))
-        return _drive.Begun(_read(span), None, lambda _: current_span(span))
+        return _drive.Begun(_read(guard.spans, span), None, lambda _: _reading(span, here, spec.declaration.name))
     call = _call(guard, spec, arguments, here)
 
     @contextmanager
@@ -143,6 +144,13 @@ def _begin(guard: Guard, spec: ToolSpec, arguments: Arguments, here: Frame) -> _
             yield
 
     return _drive.Begun(call.steps(), call.ports.journal, active)
+
+
+@contextmanager
+def _reading(span: Span, here: Frame, tool: str) -> Iterator[None]:
+    """Where the body of a read-only tool runs: its span is current, and what it sends is known to be its own."""
+    with entered(replace(here, reading=tool)), current_span(span):
+        yield
 
 
 def _call(guard: Guard, spec: ToolSpec, arguments: Arguments, here: Frame) -> GuardedCall:
@@ -193,7 +201,7 @@ def _read_attributes(guard: Guard, spec: ToolSpec, arguments: Arguments, here: F
         "readmit.operation": "execute",
         "readmit.mode": guard.mode_of(spec),
     }
-    if (scope := here.scope or guard.scope_name) != guard.UNNAMED:
+    if (scope := here.scope or guard.scope_name) != UNNAMED:
         attributes["gen_ai.conversation.id"] = scope
     if here.call_id is not None:
         attributes["gen_ai.tool.call.id"] = here.call_id
@@ -204,8 +212,8 @@ def _read_attributes(guard: Guard, spec: ToolSpec, arguments: Arguments, here: F
     return attributes
 
 
-def _read(span: Span) -> Steps:
+def _read(spans: OpenTelemetrySpans, span: Span) -> Steps:
     """A read-only call: no journal, no epoch, no waiting."""
     done: Done = yield Execute(None)
-    finish(span, done.error)
+    spans.read_ended(span, done.error)
     return done

@@ -53,7 +53,9 @@ class Scene:
         self._provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(self.path)))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._provider.shutdown()
 
     def wait(self, ns: int) -> None:
@@ -134,7 +136,12 @@ class Scene:
         error: str | None = None,
         **attributes: Any,
     ) -> str:
-        found = {"http.request.method": method, "url.full": url, "http.response.status_code": status, **_dotted(attributes)}
+        found = {
+            "http.request.method": method,
+            "url.full": url,
+            "http.response.status_code": status,
+            **_dotted(attributes),
+        }
         failed = error or (str(status) if status and status >= 400 else None)
         return self.leaf(method, found, kind=SpanKind.CLIENT, error=failed, scope="opentelemetry.instrumentation.httpx")
 

@@ -56,6 +56,7 @@ def pending_table(entries: Sequence[Pending]) -> RenderableType:
     ids = shortened(entry.occurrence_id for entry in entries)
     requests = shortened(entry.request_id for entry in entries if entry.request_id is not None)
     table = _table()
+    table.leading = 1
     table.add_column("occurrence\nage", no_wrap=True)
     table.add_column("tool\nscope", overflow="fold", ratio=3)
     table.add_column("effect, epoch\nrecovery", overflow="fold", min_width=14, ratio=2)
@@ -157,7 +158,7 @@ def _timeline(view: View, width: int) -> Table:
     lanes = (_ADMISSION, *_LANES.values())
     wide = width >= WIDE
     for name, colour in lanes if wide else ():
-        table.add_column(Text(name, style=colour), overflow="fold", ratio=1)
+        table.add_column(name, header_style=colour, style=colour, overflow="fold", ratio=1)
     if not wide:
         table.add_column("lane", no_wrap=True)
         table.add_column("event", overflow="fold", ratio=1)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 
 from readmit._errors import JournalUnavailable
 from readmit.journal._port import Change
 
-DELAY = 0.05  # seconds
+DELAY, RETRY = 0.05, 1.0  # seconds
 _log = logging.getLogger("readmit")
 
 
@@ -24,7 +23,7 @@ class Notes:
         self._flush = flush
         self._waiting: list[Change] = []
         self._wanted = threading.Event()
-        self._closed = False
+        self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def __bool__(self) -> bool:
@@ -36,10 +35,18 @@ class Notes:
 
     def add(self, change: Change) -> None:
         """Takes one more, and sees to it that it is written."""
+        if self._closed.is_set():
+            _log.error(
+                "The journal was closed before the call ended: %s of occurrence %s is not recorded. What the journal does not know "
+                "of its effect reads as unknown.",
+                ", ".join(type(e).__name__ for e in change.events),
+                change.occurrence_id,
+            )
+            return
         self._waiting.append(change)
         if not self._wanted.is_set():
             self._wanted.set()
-        if self._thread is None and not self._closed:
+        if self._thread is None:
             self._thread = threading.Thread(target=self._write_soon, name="readmit-journal", daemon=True)
             self._thread.start()
 
@@ -53,18 +60,22 @@ class Notes:
         self._waiting[:0] = changes
 
     def close(self) -> None:
-        """Ends the thread."""
-        self._closed = True
+        """Ends the thread; what is noted from now on is said to be lost."""
+        self._closed.set()
         self._wanted.set()
 
     def _write_soon(self) -> None:
+        delay = DELAY
         while True:
             self._wanted.wait()
-            if self._closed:
-                return
             self._wanted.clear()
-            time.sleep(DELAY)
+            if self._closed.wait(delay):
+                return
             try:
                 self._flush()
+                delay = DELAY
             except JournalUnavailable as error:
-                _log.warning("%s What was noted waits for the next write.", error)
+                if delay == DELAY:
+                    _log.warning("%s What was noted waits, and is tried again each second.", error)
+                delay = RETRY
+                self._wanted.set()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Owners:
-    """Tokens of the processes that use one journal file.
+    """Tokens of the processes that use one journal file: files in a folder of mode 0700, each locked by its process.
 
     The lock belongs to an open file: a pid that is used again never looks alive, and a process that was killed looks
     dead at once. A forked child holds the same open file, so it lets go of it and takes a token of its own.
@@ -18,33 +18,46 @@ class Owners:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._fd = -1
-        self._pid = 0
         self.token = ""
-        self.claim()
 
     def claim(self) -> None:
-        """Takes a token for this process."""
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        self.token = uuid.uuid4().hex
-        self._fd = os.open(self._path(self.token), os.O_CREAT | os.O_RDWR, 0o600)
-        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._pid = os.getpid()
+        """Takes a token for this process, and sweeps up those that dead ones left.
 
-    def after_fork(self) -> None:
-        """In a child: closes the inherited lock, which stays the parent's, and takes its own."""
-        os.close(self._fd)
-        self.claim()
+        Raises:
+            OSError: the folder cannot be made or written.
+        """
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        for left in os.listdir(self._folder):
+            self.alive(left)
+        while not self.token:
+            self._take(uuid.uuid4().hex)
+
+    def _take(self, token: str) -> None:
+        fd = os.open(self._path(token), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)  # another process took the new file for a leftover, and is about to remove it
+            return
+        if os.fstat(fd).st_nlink == 0:
+            os.close(fd)  # or has just done so
+            return
+        self._fd, self.token = fd, token
 
     def alive(self, token: str) -> bool:
-        """Whether the process that took a token still holds it."""
+        """Whether the process that took a token still holds it. Removes the file of one that does not.
+
+        Raises:
+            OSError: this process may not look.
+        """
         if token == self.token:
             return True
         try:
-            fd = os.open(self._path(token), os.O_RDWR)
+            fd = os.open(self._path(token), os.O_RDONLY)
         except FileNotFoundError:
             return False
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two who look at once do not take each other for it
         except BlockingIOError:
             return True
         else:
@@ -53,12 +66,18 @@ class Owners:
         finally:
             os.close(fd)
 
+    def after_fork(self) -> None:
+        """In a child: lets go of the inherited lock, which stays the parent's."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self.token = -1, ""
+
     def release(self) -> None:
         """Lets go of the token."""
-        if self._fd >= 0 and self._pid == os.getpid():
+        if self._fd >= 0:
             self._path(self.token).unlink(missing_ok=True)
             os.close(self._fd)
-            self._fd = -1
+        self._fd, self.token = -1, ""
 
     def _path(self, token: str) -> Path:
         return self._folder / token

@@ -11,12 +11,16 @@ from readmit._model import AnyEvent
 
 
 class Query(NamedTuple):
-    """What to look up for one call: identity names, and open occurrences of its slot."""
+    """What to look up for one call: identity names, and open occurrences of its slot.
+
+    Of `counted` names only the number of times they were taken matters, not the occurrences under them.
+    """
 
     names: tuple[str, ...]
     slot: str
     signature: str
     digest: str
+    counted: tuple[str, ...] = ()
 
 
 class Change(NamedTuple):

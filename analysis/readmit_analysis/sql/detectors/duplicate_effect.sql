@@ -96,7 +96,7 @@ calls_found AS (
     SELECT
         group_id,
         max(CASE WHEN effect_rank >= 2 AND prior_rank >= 2 AND prior_weighty = 1
-                      AND after_failure + same_call_id + same_outer + not_asked + follows_in_time > 0
+                      AND after_failure + same_call_id * (1 - turn_saw) + same_outer + not_asked + follows_in_time > 0
                  THEN 1 ELSE 0 END) AS strong,
         max(CASE WHEN effect_rank >= 2 AND prior_rank >= 2 THEN 1 ELSE 0 END) AS seen,
         max(CASE WHEN effect_rank >= 2 AND prior_rank >= 2 AND prior_weighty = 1 THEN 1 ELSE 0 END) AS weighty,
@@ -105,7 +105,7 @@ calls_found AS (
         max(CASE WHEN begins IS NULL THEN same_outer ELSE 0 END) AS same_outer,
         max(CASE WHEN begins IS NULL THEN not_asked ELSE 0 END) AS not_asked,
         max(CASE WHEN begins IS NULL THEN overlapping ELSE 0 END) AS overlapping,
-        max(CASE WHEN begins IS NULL THEN no_turn ELSE 0 END) AS no_turn,
+        max(CASE WHEN begins IS NULL THEN turn_saw ELSE 0 END) AS turn_saw,
         max(follows_in_time) AS follows_in_time
     FROM call_repeats
     WHERE (begins IS NULL OR follows_in_time = 1) AND prior_rank >= 1 AND effect_rank >= 1
@@ -127,6 +127,7 @@ from_calls AS (
         CASE
             WHEN f.after_failure = 1 THEN 'no success was there for a model to see, and nothing settled the first attempt'
             WHEN f.not_asked = 1 THEN 'the recorded model output does not list the second call'
+            WHEN f.turn_saw = 1 THEN 'a new wish of the model would carry a new call id'
             ELSE 'no model turn saw the success of the first one'
         END AS not_benign_because,
         CASE WHEN f.follows_in_time = 1 THEN 'identity: equal tool, arguments and service, close in time'
@@ -136,7 +137,9 @@ from_calls AS (
                     ELSE ' | no effectful request was seen below both: the tool may be a read' END
             || CASE WHEN f.seen = 1 AND f.weighty = 0
                     THEN ' | the first was answered by a challenge: many services check the caller before they act' ELSE '' END
-            || CASE WHEN f.seen = 1 AND f.weighty = 1 AND f.strong = 0
+            || CASE WHEN f.seen = 1 AND f.weighty = 1 AND f.strong = 0 AND f.turn_saw = 1
+                    THEN ' | a model turn lies between: replayed history, or a provider that hands out one id twice'
+                    WHEN f.seen = 1 AND f.weighty = 1 AND f.strong = 0
                     THEN ' | one model response may have asked for both' ELSE '' END AS reasons
     FROM calls_found AS f
     JOIN call_repeats AS c ON c.group_id = f.group_id

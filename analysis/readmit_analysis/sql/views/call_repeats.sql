@@ -143,7 +143,7 @@ SELECT
     g.trace_id, g.span_id, g.tool, g.service, g.host, g.start_ns, g.end_ns, g.failed, g.succeeded, g.error_type,
     g.call_id, g.conversation_id, g.link, g.effect_state, g.effect_rank, g.effectful_sends, g.lost_answer, g.challenged,
     g.prev_trace_id AS before_trace_id, g.prev_span_id AS before_span_id,
-    g.begins, g.same_call_id, g.same_outer, g.after_failure, g.overlapping, g.two_hosts, g.not_asked, g.no_turn,
+    g.begins, g.turn_saw, g.same_call_id, g.same_outer, g.after_failure, g.overlapping, g.two_hosts, g.not_asked, g.no_turn,
     CASE WHEN g.begins = 'first' THEN g.follows_in_time ELSE 0 END AS follows_in_time,
     g.group_id,
     row_number() OVER (PARTITION BY g.group_id ORDER BY g.start_ns, g.span_id) AS position,

@@ -95,13 +95,14 @@ SELECT
     CASE
         WHEN NOT effectful THEN NULL
         WHEN stated IS NOT NULL THEN stated
-        WHEN seen = 'rejected' AND after_unknown = 1 THEN 'unknown'
+        WHEN status_code BETWEEN 400 AND 499 AND after_unknown = 1 THEN 'unknown'
         ELSE seen
     END AS effect_state,
     CASE
         WHEN NOT effectful THEN 'http.safe_method'
         WHEN stated IS NOT NULL THEN coalesce(stated_rule, seen_rule)
-        WHEN seen = 'rejected' AND after_unknown = 1 THEN 'http.conflict_after_send'
+        WHEN status_code BETWEEN 400 AND 499 AND after_unknown = 1 AND seen_rule <> 'http.challenge'
+            THEN 'http.conflict_after_send'
         ELSE seen_rule
     END AS effect_rule,
     effect_strength

@@ -1,0 +1,263 @@
+"""One request on its way through a guarded transport: a generator of steps, the same for sync and async clients.
+
+`_drive` answers the steps; `Execute` is the transport below. What is known of the effect is put down when the status
+line is there, or when it will not come.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from readmit._context import Frame, frame
+from readmit._contract import Contract
+from readmit._effect import occurrence_effect, strongest
+from readmit._epoch import Epoch, Send
+from readmit._errors import JournalUnavailable, Refused, refused
+from readmit._evidence import judge, position, without_effect
+from readmit._fold import Head
+from readmit._model import EffectState, Evidence, Observed, Refusal
+from readmit._steps import Append, Done, Execute, Step
+from readmit.http import _body, _challenges, _spans
+from readmit.http._phases import Phases, reports
+from readmit.http._request import Facts, Request
+from readmit.http._resend import Suppressed, Terms, before, place
+from readmit.journal._port import Change, Journal
+
+if TYPE_CHECKING:
+    from readmit._guard import Guard
+
+_log = logging.getLogger("readmit")
+_WITHOUT = (EffectState.NOT_SENT, EffectState.REJECTED)
+
+
+class Passing:
+    """The state of one request while it is placed, sent and judged.
+
+    Args:
+        request: as the client handed it over.
+        below: the transport that sends it.
+        guard: whose journal and spans serve outside a tool.
+        reading: whether its client was declared `effect="read"`.
+        contract: of the client.
+    """
+
+    def __init__(self, request: Request, below: object, guard: Guard, *, reading: bool, contract: Contract | None) -> None:
+        self.frame: Frame = frame()
+        self.epoch = self.frame.epochs[-1] if self.frame.epochs else None
+        ports = self.epoch.ports if self.epoch is not None else None
+        self.facts = Facts(request, guard.digest_secret if ports is None else ports.secret)
+        self.terms = Terms.of(contract, self.epoch.contract if self.epoch is not None else None)
+        self.harmless = without_effect(self.facts.method, self.facts.path, reads=self.terms.reads, declared=reading)
+        self.phases = Phases(self.facts.method)
+        self.span = _spans.ClientSpan(guard.spans if ports is None else ports.spans, self.facts)
+        self.body: _body.Body | None = None
+        self.send: Send | None = None
+        self.outgoing: Any = None
+        self._below = below
+        self._after_unknown = False
+
+    def enter(self) -> Journal | None:
+        """Takes the surroundings as they are now; returns who writes down what leaves."""
+        self.frame = frame()
+        self.epoch = self.frame.epochs[-1] if self.frame.epochs else None
+        if self.epoch is None or self.epoch.ports is None:
+            return None
+        return self.epoch.ports.journal
+
+    def steps(self) -> Generator[Step, Any, Done]:
+        """Sends the request; returns how that ended: with a response, or with the error of the transport below."""
+        if self.harmless is not None:
+            self._mark_harmless()
+        elif self.epoch is not None:
+            yield from self._start(self.epoch)
+        key = self._own_key()
+        self.outgoing = self.facts.copy(self._trace(), key)
+        given = self.outgoing.headers
+        done: Done = yield Execute(None)
+        self._judge(done)
+        status = getattr(done.value, "status_code", None)
+        self.span.end(status, done.error, instrumented=self.outgoing.headers is not given)
+        return done
+
+    # -- before the first byte ------------------------------------------------------------------------------------
+
+    def _mark_harmless(self) -> None:
+        marks: dict[str, Any] = {"readmit.effect.rule": self.harmless}
+        if self.epoch is not None:
+            marks |= {"readmit.occurrence.id": self.epoch.occurrence_id, "readmit.epoch": self.epoch.number}
+        self.span.mark(marks)
+
+    def _start(self, epoch: Epoch) -> Generator[Step, Any, None]:
+        """Writes down that the request is about to leave, unless it must not."""
+        ports = epoch.ports
+        assert ports is not None, "an epoch that runs has what its call was given"
+        with epoch.lock:
+            send, against = place(epoch, self.facts, self.terms, ports.new_id(), ports.clock())
+            if against is None or epoch.observe:
+                epoch.sends.append(send)
+            elif against.rule == "http.key":  # not a repeat: a request that was meant and did not happen
+                send.journalled, send.over = False, True
+                send.evidence.append(Evidence(state=EffectState.NOT_SENT, strength=_PROOF, rule=against.rule))
+                epoch.sends.append(send)
+        self.span.mark(_marks(epoch, send))
+        if against is not None:
+            self._suppress(epoch, against)
+        self.send = send
+        try:
+            yield Append([Change(epoch.occurrence_id, (send.started,), check=_fence(epoch))], durable=False)
+        except BaseException as error:
+            if not (epoch.observe and isinstance(error, JournalUnavailable)):
+                with epoch.lock:
+                    epoch.sends.remove(send)
+                raise
+            send.journalled = False
+        self.facts.mark(send, epoch)
+
+    def _suppress(self, epoch: Epoch, against: Suppressed) -> None:
+        """Says that a request does not leave; in observe mode that it would not."""
+        error = _refusal(epoch, against, self.send)
+        shown = {"readmit.send.refusal": str(against.reason), "readmit.send.refusal.rule": against.rule}
+        _log.warning("%s", error)
+        if epoch.observe:
+            self.span.mark(shown)
+            return
+        epoch.span.span.set_attributes(shown)
+        nothing = Evidence(state=EffectState.NOT_SENT, strength=_PROOF, rule=against.rule)
+        self.span.suppressed({**shown, **_spans.effect(nothing)})
+        raise error
+
+    def _own_key(self) -> tuple[str, str] | None:
+        """The header with our idempotency key, where the request carries none of its own."""
+        keyed = self.terms.keyed
+        if self.send is None or self.send.key is None or keyed is None or keyed.idempotency_key is None:
+            return None
+        return keyed.idempotency_key, self.send.key
+
+    # -- while it is under way ------------------------------------------------------------------------------------
+
+    def _trace(self) -> Callable[..., Any]:
+        """Our callback, and the caller's own after it."""
+        theirs = self.facts.request.extensions.get("trace")
+        if not self._is_async():
+
+            def trace(name: str, info: Mapping[str, Any]) -> Any:
+                self._saw(name, info)
+                return theirs(name, info) if theirs is not None else None
+
+            return trace
+
+        async def atrace(name: str, info: Mapping[str, Any]) -> None:
+            self._saw(name, info)
+            answer = theirs(name, info) if theirs is not None else None
+            if inspect.isawaitable(answer):
+                await answer
+
+        return atrace
+
+    def _is_async(self) -> bool:
+        return hasattr(self._below, "handle_async_request")
+
+    def _saw(self, name: str, info: Mapping[str, Any]) -> None:
+        self.span.find()
+        if self.phases.note(name, info):
+            self._departs_again()
+        if name.endswith(("receive_response_headers.complete", ".failed")) and self.send is not None and self.span.wanted:
+            self.span.say(_spans.effect(self._evidence(None)))
+
+    def _departs_again(self) -> None:
+        """The transport below sends the request once more by itself, before anybody saw an answer."""
+        evidence = self._evidence(None)
+        accepted = self.epoch.contract.accepted_strength if self.epoch is not None else _PROOF
+        settled = evidence.state in _WITHOUT and evidence.strength.rank >= accepted.rank
+        challenged = self.phases.status is not None and _challenges.challenged(self.phases.status, self.phases.fields)
+        if (not settled or challenged) and self.send is not None and self.epoch is not None and not self.epoch.observe:
+            started = self.send.started
+            if not (started.idempotent or (started.key is not None and started.key_lifetime is not None)):
+                detail = f"send {started.send} is repeated by the transport below it"
+                self._suppress(self.epoch, Suppressed("http.resend", Refusal.EFFECT_UNKNOWN, detail))
+        self.phases.again(settled=settled)
+
+    # -- afterwards -----------------------------------------------------------------------------------------------
+
+    def _judge(self, done: Done) -> None:
+        """Puts down what is known now: of a send its evidence, of a read the challenges it met."""
+        response = done.value if done.error is None else None
+        if response is not None:
+            self.phases.status, self.phases.fields = response.status_code, response.headers.raw
+        met = () if response is None else _challenges.met(response.status_code, response.headers.raw)
+        if self.send is None:
+            if self.epoch is not None and self.harmless is not None and response is not None:
+                self._surface(self.epoch, met)
+            elif self.harmless is None:
+                self.span.say(_spans.effect(self._evidence(done.error)))
+            return
+        evidence = self._evidence(done.error)
+        self._record(self.send, evidence, met, done.error)
+        self.span.say(_spans.effect(evidence))
+        if response is not None:
+            self.body = _body.watch(response, self._body_over)
+
+    def _surface(self, epoch: Epoch, met: tuple[Any, ...]) -> None:
+        with epoch.lock:
+            epoch.surfaced.pop(self.facts.route(), None)
+            if met:
+                epoch.surfaced[self.facts.route()] = met
+
+    def _evidence(self, error: BaseException | None) -> Evidence:
+        known = reports(self._below) if error is None else reports(self._below) or self.phases.explains(error)
+        claim = self.terms.claim(error) if error is not None else None
+        seen = self.phases.seen(after_unknown=self._collides(), known=known, claim=claim)
+        return judge(seen, self.terms.rejected)
+
+    def _collides(self) -> bool:
+        """Whether an earlier send of the occurrence may have had an effect that this one can run into."""
+        epoch, send = self.epoch, self.send
+        if epoch is None or send is None:
+            return False
+        if self._after_unknown:
+            return True
+        with epoch.lock:
+            others = [s for s in epoch.sends if s is not send and s.started.send < send.started.send]
+            self._after_unknown = any(
+                strongest(s.evidence) is None and (s.over or s.started.route == send.started.route) for s in others
+            )
+        if not self._after_unknown and epoch.number > 1:
+            effect = occurrence_effect(before(epoch), epoch.head.effect)
+            self._after_unknown = effect.state is EffectState.UNKNOWN
+        return self._after_unknown
+
+    def _record(
+        self, send: Send, evidence: Evidence, met: tuple[Any, ...], error: BaseException | None
+    ) -> None:
+        epoch = self.epoch
+        assert epoch is not None and epoch.ports is not None
+        with epoch.lock:
+            send.evidence.append(evidence)
+            send.challenges, send.over = met, True
+            if error is not None:
+                send.position = position(self.phases.seen(after_unknown=False, known=self.phases.reported or reports(self._below)))
+            late = epoch.over
+        if late:  # its epoch has ended without it: a late outcome settles that epoch only
+            event = Observed(at=epoch.ports.clock(), epoch=epoch.number, send=send.started.send, evidence=evidence)
+            epoch.ports.journal.note(Change(epoch.occurrence_id, (event,)))
+
+    def _body_over(self, broken: BaseException | None) -> None:
+        """The answer's body has been read, closed or lost. The effect stands as the status line said."""
+        if self.send is None:
+            return
+        if broken is None:
+            self.send.answered = True
+        else:
+            self.send.position = "body"
+
+
+def _marks(epoch: Epoch, send: Send) -> dict[str, Any]:
+    marks: dict[str, Any] = {
+        "readmit.occurrence.id": epoch.occurrence_id,
+        "readmit.epoch": epoch.number,
+        "readmit.send": send.started.send,
+    }
+    return {**marks, "http.request.resend_count": send.resend} if send.resend else marks

@@ -1,0 +1,122 @@
+"""How far a request got: read from the `trace` request extension, not guessed from an exception's class.
+
+httpcore and httpcore2 report the same phases. Source: https://www.encode.io/httpcore/extensions/#trace.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from readmit._evidence import Seen
+from readmit._model import Evidence
+from readmit.http import _challenges
+
+_STOCK = frozenset({"httpx._transports.default", "httpx2._transports.default"})
+_CHAIN = 8  # exceptions looked at between the one a transport raised and the one it comes from
+
+
+class Phases:
+    """What was reported of one request. A request can leave more than once: below a transport that retries."""
+
+    def __init__(self, method: str) -> None:
+        self.reported = False
+        self.started = False
+        self.complete = False
+        self.repeated = False
+        self.status: int | None = None
+        self.fields: list[tuple[bytes, bytes]] = []
+        self._method = method.encode()
+        self._tunnel = False
+        self._stream: int | None = None
+        self._failure: BaseException | None = None
+
+    def note(self, name: str, info: Mapping[str, Any]) -> bool:
+        """Takes one event, for instance `http11.send_request_headers.started`.
+
+        Returns:
+            Whether the request is about to leave once more.
+        """
+        self.reported = True
+        _, _, event = name.partition(".")
+        if event == "send_request_headers.started":
+            return self._departs(info)
+        if event.endswith(".failed"):
+            self._fails(info["exception"])
+        elif not self._tunnel:
+            if event == "send_request_body.complete":
+                self.complete = True
+            elif event == "receive_response_headers.complete":
+                self._answered(info["return_value"])
+        return False
+
+    def _departs(self, info: Mapping[str, Any]) -> bool:
+        request = info.get("request")
+        self._tunnel = getattr(request, "method", None) == b"CONNECT" and self._method != b"CONNECT"
+        if self._tunnel:  # a proxy is asked for a way; nothing of ours leaves
+            return False
+        self._stream = info.get("stream_id")
+        if not self.started:
+            self.started = True
+            return False
+        return True
+
+    def _fails(self, error: BaseException) -> None:
+        self._failure = error
+        if type(error).__name__ == "ConnectionNotAvailable":  # a GOAWAY let it not through, and the pool starts over
+            self.started = self.repeated
+
+    def _answered(self, value: tuple[Any, ...]) -> None:
+        status, fields = (value[1], value[3]) if len(value) == 4 else value  # HTTP/1.1, HTTP/2
+        if status >= 200:
+            self.status, self.fields = status, fields
+
+    def again(self, *, settled: bool) -> None:
+        """It leaves once more; `settled`: the time before is known to have had no effect."""
+        self.repeated = self.repeated or not settled
+        self.complete, self.status, self._failure = False, None, None
+
+    def seen(self, *, after_unknown: bool, known: bool, claim: Evidence | None = None) -> Seen:
+        """What is known by now.
+
+        Args:
+            after_unknown: an earlier send of the occurrence has an unknown effect.
+            known: the phases can be trusted, see `reports` and `explains`.
+            claim: what the contract says of the exception.
+        """
+        event = self._failure.args[0] if self._failure is not None and self._failure.args else None
+        last = getattr(event, "last_stream_id", None)
+        reset = getattr(event, "error_code", None) if last is None and hasattr(event, "stream_id") else None
+        return Seen(
+            status=self.status,
+            phases=known,
+            started=self.started or self.repeated,
+            complete=self.complete,
+            challenged=self.status is not None and _challenges.challenged(self.status, self.fields),
+            after_unknown=after_unknown or self.repeated,
+            reset=None if self.repeated else reset,
+            stream=self._stream,
+            last_stream=None if self.repeated else last,
+            claim=claim,
+        )
+
+    def explains(self, error: BaseException | None) -> bool:
+        """Whether the reported failure is where this exception comes from."""
+        for _ in range(_CHAIN):
+            if error is None or error is self._failure:
+                break
+            error = error.__cause__ or error.__context__
+        return error is not None and error is self._failure
+
+
+def reports(transport: object) -> bool:
+    """Whether a transport is known to report every phase.
+
+    Those of httpx and httpx2 are, also as OpenTelemetry wraps them, but not if another function stands in their place.
+    """
+    for holder in (transport, *type(transport).__mro__):
+        for name in ("handle_request", "handle_async_request"):
+            if (method := getattr(holder, "__dict__", {}).get(name)) is not None:
+                return getattr(inspect.unwrap(method), "__module__", None) in _STOCK
+    return False

@@ -1,0 +1,122 @@
+"""One request, as the rules see it: where it goes, its digests, what it carries, and a copy that may be changed."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Protocol
+
+from readmit._digest import digest_bytes
+
+if TYPE_CHECKING:
+    from readmit._epoch import Epoch, Send
+
+_TRAIL = "readmit.trail"
+_GUARDED = "readmit.guarded"
+_LOGINS = ("authorization", "proxy-authorization", "cookie")
+
+
+class Headers(Protocol):
+    """The headers of httpx and httpx2, as far as they are used here."""
+
+    @property
+    def raw(self) -> list[tuple[bytes, bytes]]:
+        """Names and values as they are sent."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a header."""
+
+    def __setitem__(self, key: str, value: str) -> None: ...
+
+
+class Request(Protocol):
+    """A request of httpx or httpx2."""
+
+    method: str
+    url: Any
+    headers: Any
+    extensions: MutableMapping[str, Any]
+
+    @property
+    def content(self) -> bytes:
+        """The body, where it is in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """Left on a request that was sent, and carried on by what httpx makes of it: a redirect, a repeat by an auth flow."""
+
+    request: weakref.ref[Request]
+    send: Send
+    epoch: Epoch
+
+
+class Facts:
+    """What the rules need of a request.
+
+    Args:
+        request: it is only read; `copy` is what may be changed.
+        secret: makes the digests an HMAC.
+    """
+
+    def __init__(self, request: Request, secret: bytes | None) -> None:
+        self.request = request
+        self.method = request.method.upper()
+        url = request.url
+        path, _, query = url.raw_path.partition(b"?")
+        self.path: str = path.decode("latin-1")
+        self.origin = f"{url.scheme}://{url.netloc.decode('latin-1')}"
+        self.url = f"{self.origin}{self.path}"  # without the query, which may hold what is nobody's business
+        self.query: bytes = query
+        self._secret = secret
+
+    def body(self) -> bytes | None:
+        """The body, None for one that is streamed."""
+        try:
+            return self.request.content
+        except RuntimeError:  # RequestNotRead of either library
+            return None
+
+    def route(self) -> str:
+        """The digest of method and address. The query is left out: one that holds a time would hide a repeat."""
+        return digest_bytes("route", self.method, self.url, secret=self._secret)
+
+    def digest(self, body: bytes | str) -> str:
+        """The digest of method, whole URL and body."""
+        return digest_bytes("request", self.method, self.url, self.query, body, secret=self._secret)
+
+    def key_digest(self, key: str) -> str:
+        """The digest of an idempotency key, which is what is kept of it."""
+        return digest_bytes("key", key, secret=self._secret)
+
+    def login(self) -> str:
+        """A fingerprint of the credentials it carries, to be compared in memory."""
+        headers = self.request.headers
+        carried = "\0".join(f"{name}:{headers.get(name, '')}" for name in _LOGINS)
+        return sha256(carried.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def trail(self) -> Trail | None:
+        """What an earlier send has left, on this request or on the one it was made from."""
+        found = self.request.extensions.get(_TRAIL)
+        return found if isinstance(found, Trail) else None
+
+    def mark(self, send: Send, epoch: Epoch) -> None:
+        """Leaves a trail. It goes with what is made of the request, and never onto the wire."""
+        self.request.extensions[_TRAIL] = Trail(weakref.ref(self.request), send, epoch)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a guarded transport further out has it in hand."""
+        return _GUARDED in self.request.extensions
+
+    def copy(self, trace: Any, header: tuple[str, str] | None) -> Any:
+        """A request for the transport below: the caller's own stays as it is, so that sending it again is a new send."""
+        request = object.__new__(type(self.request))
+        request.__dict__.update(self.request.__dict__)
+        request.extensions = {**self.request.extensions, "trace": trace, _GUARDED: True}
+        if header is not None:
+            request.headers = type(request.headers)(request.headers)
+            request.headers[header[0]] = header[1]
+        return request

@@ -1,0 +1,131 @@
+"""One connection to a journal's file: opened when it is needed, given up when its state is in doubt."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from readmit._errors import JournalUnavailable
+from readmit.journal import _file
+
+T = TypeVar("T")
+
+_CHECKPOINT = 1000  # transactions
+_DISTRUSTED = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN)
+_log = logging.getLogger("readmit")
+
+
+class Connection:
+    """A connection to one file, or to a database in memory. The caller holds the journal's lock.
+
+    The log is written back to the file by each process after a thousand of its transactions, and by the last one that
+    closes the file. SQLite's own way, whenever the log is long, is off: before 3.51.3 a second checkpoint that meets a
+    commit can lose data (sqlite.org/wal.html, the WAL-reset bug). A `FULL` checkpoint keeps writers out meanwhile.
+
+    Args:
+        path: of the file; None for a database in memory.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self._synchronous = ""
+        self._written = 0  # transactions since the last checkpoint
+        self._distrusted = False
+
+    @property
+    def name(self) -> str:
+        """The file's path."""
+        return str(self._path or ":memory:")
+
+    def get(self) -> sqlite3.Connection:
+        """The connection; opened again after a fork, and after an error that left its state in doubt.
+
+        Raises:
+            JournalUnavailable: it cannot be opened.
+        """
+        if self._connection is None:
+            try:
+                self._connection = _file.connect(self._path)
+                if self._distrusted:
+                    self._heal(self._connection)
+            except (OSError, sqlite3.Error) as error:
+                self.drop()
+                raise _file.unavailable(self.name, "cannot be opened", error) from error
+        return self._connection
+
+    def _heal(self, connection: sqlite3.Connection) -> None:
+        """After a failed write or fsync the log may have a gap that only the page cache hides: it is emptied first."""
+        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise sqlite3.OperationalError("its log is in use and could not be written back after a disk error")
+        self._distrusted = False
+
+    def drop(self) -> None:
+        """Gives the connection up; the next use opens another. A database in memory stays."""
+        if self._connection is not None and self._path is not None:
+            with contextlib.suppress(sqlite3.Error):  # it is given up because it failed
+                self._connection.close()
+            self._connection = None
+            self._synchronous = ""
+
+    def close(self) -> None:
+        """Closes it for good; the last one to close a file writes its log back."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def write(self, statements: Callable[[sqlite3.Connection], T], *, durable: bool) -> T:
+        """Runs statements in one transaction. When it raises, nothing was written.
+
+        Args:
+            statements: run inside the transaction.
+            durable: whether a power failure can no longer undo it when this returns.
+
+        Raises:
+            sqlite3.Error: as SQLite says; `failed` tells what it means.
+        """
+        connection = self.get()
+        synchronous = "FULL" if durable else "NORMAL"
+        if self._synchronous != synchronous:
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
+            self._synchronous = synchronous
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            answer = statements(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back(connection)
+            raise
+        self._written += 1
+        return answer
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        """After some errors SQLite has ended the transaction by itself; a connection that cannot end it is given up."""
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._distrusted = True
+            self.drop()
+
+    def checkpoint(self) -> None:
+        """Writes the log back when it is time. What was committed stays so if this fails: the next write finds out."""
+        if self._written < _CHECKPOINT:
+            return
+        self._written = 0
+        try:
+            self.get().execute("PRAGMA wal_checkpoint(FULL)")
+        except sqlite3.Error as error:
+            _log.warning("%s", self.failed("could not write its log back", error))
+
+    def failed(self, what: str, error: Exception) -> JournalUnavailable:
+        """What an error means, in words; after one of the disk the connection is given up."""
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DISTRUSTED:
+            self._distrusted = True
+            self.drop()
+        return _file.unavailable(self.name, what, error)

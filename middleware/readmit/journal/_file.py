@@ -1,0 +1,154 @@
+"""The journal's file: recognised, made, opened, and what to do when it cannot be used.
+
+`events` is the record and is only ever added to. `heads` has a row for each open occurrence: what a call is looked up
+by. A head is always folded from its events, so the two cannot disagree about anything that matters.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+from readmit._errors import JournalUnavailable
+
+APPLICATION_ID = 0x72646D74  # "rdmt"
+VERSION = 1
+PATIENCE = 10.0  # seconds to wait for another process that writes
+SCHEMA = (
+    "CREATE TABLE events (occurrence TEXT NOT NULL, place INTEGER NOT NULL, event TEXT NOT NULL,"
+    " PRIMARY KEY (occurrence, place)) WITHOUT ROWID",
+    "CREATE TABLE heads (slot TEXT NOT NULL, signature TEXT NOT NULL, digest TEXT NOT NULL, occurrence TEXT NOT NULL,"
+    " PRIMARY KEY (slot, signature, digest, occurrence)) WITHOUT ROWID",
+    "CREATE TABLE names (name TEXT NOT NULL, ordinal INTEGER NOT NULL, occurrence TEXT NOT NULL,"
+    " PRIMARY KEY (name, ordinal)) WITHOUT ROWID",
+    "CREATE TABLE documents (fingerprint TEXT PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {VERSION}",
+)
+_WAL_LIMIT = 64 * 2**20  # bytes to which a log that grew longer is cut when it starts over
+_ELSEWHERE = "name another with configure(journal=…) or READMIT_JOURNAL"
+opening = threading.Lock()
+"""Held while a file is made and opened: a fork in between would copy half an SQLite."""
+
+
+def connect(path: Path | None) -> sqlite3.Connection:
+    """A connection to the journal in a file, which is made with mode 0600 if it is not there. None: in memory.
+
+    A file of another program or of a newer version is left exactly as it is.
+
+    Raises:
+        JournalUnavailable: it is no journal of a version that is known here, or is a folder.
+        OSError, sqlite3.Error: it cannot be opened for writing.
+    """
+    with opening:
+        if path is not None:
+            _make_or_look(path)
+        connection = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False, timeout=PATIENCE)
+        try:
+            _prepare(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _make_or_look(path: Path) -> None:
+    """Never opens a file that may be in use otherwise than through SQLite: to close it would drop SQLite's locks."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        if path.is_dir():
+            raise JournalUnavailable(f"{path} is a folder, not a journal; name a file in it, or {_ELSEWHERE}.") from None
+        seen = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)  # takes no lock, makes no file beside it
+        try:
+            recognised(seen, path)
+        finally:
+            seen.close()
+
+
+def recognised(connection: sqlite3.Connection, path: Path | None) -> bool:
+    """Whether the file is a journal; False for one that holds nothing yet.
+
+    Raises:
+        JournalUnavailable: it is something else, or newer.
+    """
+    application, version = (connection.execute(f"PRAGMA {p}").fetchone()[0] for p in ("application_id", "user_version"))
+    if application != APPLICATION_ID:
+        if application or version or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+            raise JournalUnavailable(
+                f"{path} is an SQLite file of another program, not a journal; nothing in it was changed. Effectful calls are not "
+                f"sent: {_ELSEWHERE}."
+            )
+        return False
+    if version > VERSION:
+        raise JournalUnavailable(
+            f"The journal {path} is of version {version}, and this readmit knows up to {VERSION}; nothing in it was changed. "
+            f"Effectful calls are not sent: update readmit, or {_ELSEWHERE}."
+        )
+    return True
+
+
+def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
+    if not recognised(connection, path):
+        _make(connection, path)
+    mode = _patiently(connection, "PRAGMA journal_mode = WAL")
+    if path is not None and mode != "wal":
+        raise JournalUnavailable(
+            f"The journal {path} cannot have a write-ahead log (SQLite says {mode!r}): its file system lacks what that needs. "
+            f"Effectful calls are not sent: put it on a local disk, or {_ELSEWHERE}."
+        )
+    connection.execute("PRAGMA wal_autocheckpoint = 0")  # see SQLiteJournal
+    connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
+    connection.execute("PRAGMA fullfsync = ON")  # macOS: without it the drive may hold the data back
+    connection.execute("PRAGMA checkpoint_fullfsync = ON")
+    connection.execute("BEGIN IMMEDIATE")  # a file that can only be read is found out here, not at the first call
+    connection.execute("ROLLBACK")
+
+
+def _make(connection: sqlite3.Connection, path: Path | None) -> None:
+    """All or nothing, and while SQLite still keeps a rollback journal: the marks are in the file itself at once."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not recognised(connection, path):  # else another process was quicker
+            for statement in SCHEMA:
+                connection.execute(statement)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _patiently(connection: sqlite3.Connection, pragma: str) -> str:
+    """A change of the journal mode does not wait by itself for another process that opens the same file."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return str(connection.execute(pragma).fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+
+
+def unavailable(name: str, what: str, error: Exception) -> JournalUnavailable:
+    """What happened to the journal, and what to do now."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return JournalUnavailable(f"The journal {name} {what}: {error}. Effectful calls are not sent until it can be: {_ADVICE.get(code, _REACH)}.")
+
+
+_REACH = f"make the file and its folder writable, or {_ELSEWHERE}"
+_DAMAGED = (
+    "put the file and its -wal aside for an expert and restore a copy; calls it held may have had their effect. "
+    f"Or, knowing that, {_ELSEWHERE}"
+)
+_ADVICE = {
+    sqlite3.SQLITE_BUSY: f"another process has held it for {PATIENCE:.0f} seconds; find it (`lsof` names it) and end it",
+    sqlite3.SQLITE_LOCKED: f"another process has held it for {PATIENCE:.0f} seconds; find it (`lsof` names it) and end it",
+    sqlite3.SQLITE_FULL: "make room on its disk",
+    sqlite3.SQLITE_IOERR: "look at the disk and its free space; the system's log says more",
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_NOTADB: f"it is no journal, and nothing in it was changed; {_ELSEWHERE}",
+}

@@ -1,0 +1,147 @@
+"""Heads and events as rows of the SQLite journal."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from readmit._fold import Head, fold
+from readmit._identity import slot
+from readmit._model import AnyEvent
+from readmit.journal._port import Change, Query, Stale
+
+_SINCE = "SELECT event FROM events WHERE occurrence = ? AND place > ? ORDER BY place"
+_ADD = "INSERT INTO events VALUES (?, ?, ?)"
+_TAKE = "INSERT INTO names VALUES (?, ?, ?)"
+_TAKE_NEXT = "INSERT INTO names SELECT ?1, ?2 + coalesce(max(ordinal), 0) + 1, ?3 FROM names WHERE name = ?1"
+_OPEN = "INSERT OR IGNORE INTO heads VALUES (?, ?, ?, ?)"
+_CLOSE = "DELETE FROM heads WHERE slot = ? AND signature = ? AND digest = ? AND occurrence = ?"
+_KEPT = 1024  # heads
+_encode = msgspec.json.Encoder().encode
+_decode: Callable[[str], AnyEvent] = msgspec.json.Decoder(AnyEvent).decode
+
+
+class Matches(NamedTuple):
+    """Ids of what a query finds: names with their last ordinal, open occurrences that are equal, others of the slot."""
+
+    named: dict[str, tuple[int, str]]
+    equal: list[str]
+    other_signature: list[str]
+
+
+class Heads:
+    """Heads folded from the file, with those of open occurrences at hand. The caller holds the journal's lock.
+
+    What is at hand can be behind the file, where another process wrote; it is never wrong about what it has.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, Head] = {}
+
+    def forget(self, occurrences: Iterable[str]) -> None:
+        """They are read from the file the next time."""
+        for occurrence in occurrences:
+            self._open.pop(occurrence, None)
+
+    def read(self, c: sqlite3.Connection, occurrence: str) -> Head:
+        """One head as the file has it, with version 0 if it has none: what is at hand, and what came after."""
+        head = self._open.get(occurrence) or Head(id=occurrence)
+        return _folded(head, (_decode(text) for (text,) in c.execute(_SINCE, (occurrence, head.version)).fetchall()))
+
+    def write(self, c: sqlite3.Connection, changes: Sequence[Change]) -> list[Head]:
+        """Writes changes inside a transaction and returns the new heads.
+
+        Raises:
+            Stale: a version is not the expected one.
+            sqlite3.IntegrityError: a place or a name is taken; the heads at hand may have been behind.
+        """
+        written: dict[str, Head] = {}
+        heads: list[Head] = []
+        rows: list[tuple[str, int, str]] = []
+        for change in changes:
+            occurrence = change.occurrence_id
+            before = written.get(occurrence) or self._before(c, occurrence, change.expected)
+            if change.expected is not None and before.version != change.expected:
+                raise Stale(f"version {before.version}, not {change.expected}")
+            if change.check is not None:
+                change.check(before)
+            head = _folded(before, change.events)
+            for place, event in enumerate(change.events, before.version + 1):
+                rows.append((occurrence, place, _encode(event).decode()))
+            for name, ordinal in change.names:
+                c.execute(_TAKE if ordinal else _TAKE_NEXT, (name, ordinal, occurrence))
+            _index(c, before, head)
+            written[occurrence] = head
+            heads.append(head)
+        c.executemany(_ADD, rows)
+        return heads
+
+    def _before(self, c: sqlite3.Connection, occurrence: str, expected: int | None) -> Head:
+        """The head to write on. What is at hand is not read again: were it behind, its next place would be taken."""
+        if expected == 0:
+            return Head(id=occurrence)
+        head = self._open.get(occurrence)
+        return head if head is not None and expected in (None, head.version) else self.read(c, occurrence)
+
+    def committed(self, heads: Sequence[Head]) -> None:
+        """Keeps at hand what was written."""
+        for head in heads:
+            if head.closed:
+                self._open.pop(head.id, None)
+            else:
+                self._open[head.id] = head
+        if len(self._open) > _KEPT:
+            self._open.clear()
+
+
+def matches(c: sqlite3.Connection, query: Query) -> Matches:
+    """What the file holds about a call, all of it true at one time."""
+    asked = (*query.names, *query.counted)
+    found = Matches({}, [], [])
+    for what, ordinal, occurrence in c.execute(_lookup(len(asked)), (query.slot, query.signature, query.digest, *asked)).fetchall():
+        if what == 1:
+            found.equal.append(occurrence)
+        elif what == 2:
+            found.other_signature.append(occurrence)
+        elif what is not None:
+            found.named[what] = ordinal, occurrence
+    return found
+
+
+@lru_cache
+def _lookup(names: int) -> str:
+    return " UNION ALL ".join(
+        (
+            "SELECT 1, 0, occurrence FROM heads WHERE slot = ?1 AND signature = ?2 AND digest = ?3",
+            "SELECT 2, 0, occurrence FROM heads WHERE slot = ?1 AND signature < ?2",
+            "SELECT 2, 0, occurrence FROM heads WHERE slot = ?1 AND signature > ?2",
+            *(f"SELECT name, max(ordinal), occurrence FROM names WHERE name = ?{n + 4}" for n in range(names)),
+        )
+    )
+
+
+def _folded(head: Head, events: Iterable[AnyEvent]) -> Head:
+    for event in events:
+        head = fold(head, event)
+    return head
+
+
+def _index(c: sqlite3.Connection, before: Head, head: Head) -> None:
+    """Keeps `heads` as it is: a row for each occurrence that is open."""
+    was, now = _row(before), _row(head)
+    if was != now:
+        if was is not None:
+            c.execute(_CLOSE, was)
+        if now is not None:
+            c.execute(_OPEN, now)
+
+
+def _row(head: Head) -> tuple[str, str, str, str] | None:
+    if head.version == 0 or head.closed:
+        return None
+    opened = head.opened
+    return slot(opened.scope, opened.principal, opened.tool), opened.signature, head.digest, head.id

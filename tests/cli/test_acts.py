@@ -1,0 +1,219 @@
+"""The acts of people: recorded once confirmed, with who did it and through what."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import readmit as library
+from readmit import Guard, ReplayRefused
+from tests.cli.commands import Ran, at_terminal, readmit
+from tests.cli.conftest import Scene
+
+
+def act(scene: Scene, *arguments: str) -> Ran:
+    """An act that a person confirms at a terminal."""
+    return at_terminal(*arguments, "--journal", scene.journal, types=["yes"])
+
+
+def shown(scene: Scene, occurrence_id: str) -> Any:
+    """The occurrence as `show --json` gives it."""
+    return readmit("show", occurrence_id, "--json", "--journal", scene.journal).document
+
+
+def last(scene: Scene, occurrence_id: str) -> Any:
+    """Its newest event."""
+    return shown(scene, occurrence_id)["events"][-1]
+
+
+def test_approve_and_revoke(scene: Scene) -> None:
+    done = act(scene, "approve", scene.request, "--by", "bob", "--expires", "30m")
+    assert done.code == 0, done.out
+    for word in (scene.request, scene.asking, "deploy.release", "ann", "30 min", "one dispatch of exactly this"):
+        assert word in done.out
+    permit = shown(scene, scene.asking)["permits"][0]
+    assert (permit["source"], permit["granted_by"], permit["state"], permit["uses"]) == ("approval", "bob", "granted", 1)
+    assert last(scene, scene.asking)["via"] == "cli:terminal"
+
+    revoked = act(scene, "revoke", permit["permit_id"][:18], "--by", "bob")
+    assert revoked.code == 0, revoked.out
+    assert scene.asking in revoked.out
+    assert shown(scene, scene.asking)["permits"][0]["state"] == "revoked"
+    assert (last(scene, scene.asking)["kind"], last(scene, scene.asking)["via"]) == ("revoked", "cli:terminal")
+
+
+def test_deny_is_terminal_and_a_later_yes_is_a_conflict(scene: Scene) -> None:
+    assert act(scene, "deny", scene.request[:20], "--by", "bob").code == 0
+    assert shown(scene, scene.asking)["open"] is False
+    again = act(scene, "deny", scene.request, "--by", "bob")
+    assert "nothing will change" in again.out
+    late = act(scene, "approve", scene.request, "--by", "eve")
+    assert "nothing runs on either" in " ".join(late.out.split())
+
+
+def test_reconcile_present_gives_the_result_to_the_next_call(scene: Scene) -> None:
+    found = ("--present", "ch_1", "--result", '{"id": "ch_1"}')
+    done = act(scene, "reconcile", scene.unknown, "--epoch", "1", "--by", "ann", *found)
+    assert done.code == 0, done.out
+    assert "found" in done.out and "present: ch_1" in done.out
+    event = last(scene, scene.unknown)
+    assert (event["finding"], event["receipt"], event["by"], event["via"]) == ("present", "ch_1", "ann", "cli:terminal")
+    guard = Guard(journal=scene.journal)
+
+    @guard.tool(effect="write", name="billing.charge")
+    def charge(order: str) -> Any:
+        raise AssertionError("must not run again")
+
+    assert charge("o-1") == {"id": "ch_1"}
+    guard.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "finding", "state"),
+    [
+        (("--absent", "--authoritative"), "absent", "reconciled"),
+        (("--absent", "--not-authoritative"), "absent_for_now", "unknown"),
+        (("--unclear", "the list is down"), "unclear", "unknown"),
+    ],
+)
+def test_reconcile_with_other_findings(scene: Scene, said: tuple[str, ...], finding: str, state: str) -> None:
+    assert act(scene, "reconcile", scene.unknown, "--epoch", "1", "--by", "ann", *said).code == 0
+    assert last(scene, scene.unknown)["finding"] == finding
+    assert shown(scene, scene.unknown)["effect"]["state"] == state
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        (),
+        ("--absent",),
+        ("--authoritative",),
+        ("--present", "x", "--absent", "--authoritative"),
+        ("--present", "x", "--not-authoritative"),
+        ("--unclear", "x", "--result", "1"),
+        ("--present", "x", "--result", "{"),
+    ],
+)
+def test_reconcile_needs_exactly_one_finding(scene: Scene, said: tuple[str, ...]) -> None:
+    done = readmit("reconcile", scene.unknown, "--epoch", "1", "--by", "ann", *said, "--journal", scene.journal)
+    assert done.code == 2, done.err
+
+
+def test_accept_justifies_one_repeat(scene: Scene) -> None:
+    done = act(scene, "accept", scene.unknown, "--epoch", "1", "--by", "ann", "--statement", "twice is fine")
+    assert done.code == 0, done.out
+    assert "TWICE" in done.out and "twice is fine" in done.out
+    assert (last(scene, scene.unknown)["statement"], last(scene, scene.unknown)["via"]) == ("twice is fine", "cli:terminal")
+    guard = Guard(journal=scene.journal)
+
+    @guard.tool(effect="write", name="billing.charge")
+    def charge(order: str) -> str:
+        return library.current().justification or ""
+
+    assert charge("o-1") == "ambiguity_accepted"
+    guard.close()
+
+
+def test_compensate_and_abandon(scene: Scene) -> None:
+    assert act(scene, "compensate", scene.unknown, "--epoch", "1", "--by", "ann").code == 0
+    assert shown(scene, scene.unknown)["effect"]["state"] == "compensated"
+    done = act(scene, "abandon", scene.asking, "--by", "ann", "--statement", "not wanted")
+    assert done.code == 0, done.out
+    assert (last(scene, scene.asking)["kind"], last(scene, scene.asking)["statement"]) == ("abandoned", "not wanted")
+    assert shown(scene, scene.asking)["open"] is False
+
+
+def test_abandon_of_an_unknown_effect_needs_a_statement(scene: Scene) -> None:
+    done = act(scene, "abandon", scene.unknown, "--by", "ann")
+    assert done.code == 2
+    assert "statement=" in done.out
+    assert shown(scene, scene.unknown)["open"] is True
+
+
+def test_authenticated_serves_what_the_principal_has_open(scene: Scene) -> None:
+    nobody = act(scene, "authenticated", "--principal", "zoe")
+    assert nobody.code == 1
+    assert "would serve nothing" in nobody.out
+    done = act(scene, "authenticated", "--principal", "ann", "--scope", "chat-1", "--subject", "ann@idp", "--issuer", "idp")
+    assert done.code == 0, done.out
+    assert scene.asking in done.out and scene.unknown not in done.out
+    event = last(scene, scene.asking)
+    assert (event["kind"], event["via"], event["permit"]["source"]) == ("granted", "cli:terminal", "login")
+    assert event["permit"]["binding"]["login"]
+
+
+HANGS = """
+import sys, readmit
+guard = readmit.Guard(journal=sys.argv[1])
+
+@guard.tool(effect="write", name="billing.charge")
+def charge(order: str) -> None:
+    print(readmit.current().occurrence_id, flush=True)
+    sys.stdin.read()
+
+charge("hangs")
+"""
+
+
+def test_declare_unknown_fences_an_epoch_in_flight(tmp_path: Path) -> None:
+    journal = tmp_path / "readmit.db"
+    with subprocess.Popen(
+        [sys.executable, "-c", HANGS, str(journal)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stdin is not None
+        occurrence_id = process.stdout.readline().strip()
+        (entry,) = readmit("pending", "--json", "--journal", journal).document
+        assert (entry["state"], entry["remedies"]) == ("in_flight", ["declare_unknown"])
+        done = at_terminal(
+            *("declare_unknown", occurrence_id, "--epoch", "1", "--by", "ann", "--journal", journal), types=["yes"]
+        )
+        assert done.code == 0, done.out
+        (entry,) = readmit("pending", "--json", "--journal", journal).document
+        assert entry["state"] == "unknown"
+        process.stdin.close()
+        process.wait(timeout=30)
+
+
+def test_what_does_not_fit_the_journal_is_exit_code_1(scene: Scene) -> None:
+    for command in (
+        ("approve", "nope", "--by", "ann"),
+        ("revoke", "nope", "--by", "ann"),
+        ("accept", "nope", "--epoch", "1", "--by", "ann", "--statement", "x"),
+        ("accept", scene.unknown, "--epoch", "7", "--by", "ann", "--statement", "x"),
+        ("declare-unknown", scene.unknown, "--epoch", "1", "--by", "ann"),
+    ):
+        done = act(scene, *command)
+        assert done.code == 1, done.out
+    empty = act(scene, "accept", scene.unknown, "--epoch", "1", "--by", " ", "--statement", "x")
+    assert empty.code == 2
+
+
+def test_an_act_for_scripts_is_one_document(scene: Scene) -> None:
+    done = act(scene, "accept", scene.unknown, "--epoch", "1", "--by", "ann", "--statement", "x", "--json")
+    line = done.out.strip().splitlines()[-1]
+    document = Ran(0, line[line.index("{") :]).document
+    assert document["occurrences"][0].pop("remedies") == ["reconcile", "accept", "compensate", "abandon"]
+    assert document == {
+        "operation": "accept",
+        "by": "ann",
+        "via": "cli:terminal",
+        "epoch": 1,
+        "occurrences": [{"occurrence_id": scene.unknown, "recovery": "clear", "effect": "unknown", "open": True}],
+    }
+
+
+def test_a_login_alone_admits_nothing(scene: Scene) -> None:
+    assert act(scene, "authenticated").code == 0
+    guard = Guard(journal=scene.journal)
+
+    @guard.tool(effect="write", name="billing.charge")
+    def charge(order: str) -> None:
+        raise AssertionError("must not run again")
+
+    with pytest.raises(ReplayRefused):
+        charge("o-1")
+    guard.close()

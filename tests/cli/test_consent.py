@@ -1,0 +1,107 @@
+"""Who may act: a person at a terminal, or a holder of the operator key; never an agent in passing."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import Ran, at_terminal, readmit
+from tests.cli.conftest import Scene
+
+
+def acts(scene: Scene) -> list[tuple[str, ...]]:
+    """Every command that grants or settles something."""
+    on = (scene.unknown, "--by", "ann")
+    return [
+        ("approve", scene.request, "--by", "ann"),
+        ("deny", scene.request, "--by", "ann"),
+        ("authenticated", "--principal", "ann"),
+        ("reconcile", *on, "--epoch", "1", "--absent", "--authoritative"),
+        ("accept", *on, "--epoch", "1", "--statement", "x"),
+        ("compensate", *on, "--epoch", "1"),
+        ("abandon", *on, "--statement", "x"),
+    ]
+
+
+def events(scene: Scene) -> list[object]:
+    """Everything the journal holds about the two open occurrences."""
+    return [readmit("show", one, "--json", "--journal", scene.journal).document["events"] for one in (scene.unknown, scene.asking)]
+
+
+def test_an_agent_without_a_terminal_is_refused(scene: Scene) -> None:
+    before = events(scene)
+    for command in acts(scene):
+        done = readmit(*command, "--journal", scene.journal)
+        assert done.code == 4, (command, done.err)
+        assert "needs a person" in done.err
+        assert done.out == ""
+    assert readmit(*acts(scene)[0], "--json", "--journal", scene.journal).document["exit_code"] == 4
+    assert events(scene) == before
+
+
+@pytest.mark.parametrize("answer", ["", "y", "no", "YES", "yes please"])
+def test_only_yes_is_a_yes(scene: Scene, answer: str) -> None:
+    before = events(scene)
+    done = at_terminal(*acts(scene)[0], "--journal", scene.journal, types=[answer])
+    assert done.code == 4
+    assert "Nothing was recorded" in done.out
+    assert events(scene) == before
+
+
+def set_key(scene: Scene, *, types: tuple[str, ...] = ()) -> str:
+    """Sets an operator key at a terminal and returns it."""
+    done = at_terminal("operator-key", "set", "--journal", scene.journal, "--json", types=types)
+    assert done.code == 0, done.out
+    document = Ran(0, done.out[done.out.index("{") :]).document
+    return str(document["operator_key"])
+
+
+def test_an_operator_key_stands_for_a_person(scene: Scene, tmp_path: Path) -> None:
+    key = set_key(scene)
+    kept = scene.journal.with_name("readmit.db-operator-key")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert key not in kept.read_text()
+    assert json.loads(kept.read_text())["scheme"] == "scrypt"
+
+    by_env = readmit(*acts(scene)[0], "--journal", scene.journal, "--json", env={"READMIT_OPERATOR_KEY": key})
+    assert (by_env.code, by_env.document["via"]) == (0, "cli:key")
+    assert by_env.document["request_id"] == scene.request
+    file = tmp_path / "key"
+    file.write_text(key + "\n")
+    by_file = readmit(*acts(scene)[4], "--journal", scene.journal, "--operator-key-file", file, "--json")
+    assert (by_file.code, by_file.document["via"]) == (0, "cli:key")
+    assert [granted[-1]["via"] for granted in events(scene)] == ["cli:key", "cli:key"]  # type: ignore[index]
+
+
+def test_a_wrong_key_is_no_key(scene: Scene, tmp_path: Path) -> None:
+    wrong = {"READMIT_OPERATOR_KEY": "wrong"}
+    none = readmit(*acts(scene)[0], "--journal", scene.journal, env=wrong)
+    assert (none.code, "No operator key was set" in none.err) == (4, True)
+    first = set_key(scene)
+    assert readmit(*acts(scene)[0], "--journal", scene.journal, env=wrong).code == 4
+    missing = readmit(*acts(scene)[0], "--journal", scene.journal, "--operator-key-file", tmp_path / "nope")
+    assert (missing.code, "cannot be read" in missing.err) == (4, True)
+    second = set_key(scene, types=("yes",))
+    assert readmit(*acts(scene)[0], "--journal", scene.journal, env={"READMIT_OPERATOR_KEY": first}).code == 4
+    assert readmit(*acts(scene)[0], "--journal", scene.journal, env={"READMIT_OPERATOR_KEY": second}).code == 0
+
+
+def test_a_hash_that_cannot_be_understood_lets_nobody_through(scene: Scene) -> None:
+    key = set_key(scene)
+    kept = scene.journal.with_name("readmit.db-operator-key")
+    for text in ("", "[]", '{"scheme": "scrypt"}', '{"n": 0, "r": 8, "p": 1, "salt": "", "hash": ""}'):
+        kept.write_text(text)
+        done = readmit(*acts(scene)[0], "--journal", scene.journal, env={"READMIT_OPERATOR_KEY": key})
+        assert done.code == 4, done.err
+
+
+def test_a_key_is_set_at_a_terminal_only(scene: Scene) -> None:
+    assert readmit("operator-key", "set", "--journal", scene.journal).code == 4
+    assert not scene.journal.with_name("readmit.db-operator-key").exists()
+    first = set_key(scene)
+    refused = at_terminal("operator-key", "set", "--journal", scene.journal, types=["no"])
+    assert refused.code == 4
+    assert readmit(*acts(scene)[0], "--journal", scene.journal, env={"READMIT_OPERATOR_KEY": first}).code == 0

@@ -1,0 +1,175 @@
+"""`pending` and `show`: what people and scripts see; looking changes nothing and makes nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from readmit import Guard
+from readmit.cli._text import shortened
+from tests.cli.commands import readmit
+from tests.cli.conftest import Scene
+
+
+def test_pending_for_scripts(scene: Scene) -> None:
+    done = readmit("pending", "--json", "--journal", scene.journal)
+    assert done.code == 0, done.err
+    charge, release = done.document
+    assert charge.pop("age_seconds") >= 0
+    assert charge == {
+        "occurrence_id": scene.unknown,
+        "tool": "billing.charge",
+        "scope": "default",
+        "principal": None,
+        "epoch": 1,
+        "state": "unknown",
+        "recovery": "clear",
+        "request_id": None,
+        "remedies": ["reconcile", "accept", "compensate", "abandon"],
+    }
+    assert release["request_id"] == scene.request
+    assert (release["principal"], release["epoch"], release["recovery"]) == ("ann", 0, "suspended (confirmation)")
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_pending_for_people(scene: Scene, columns: int) -> None:
+    done = readmit("pending", "--journal", scene.journal, columns=columns)
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert max(map(len, lines)) <= columns
+    for word in ("billing.charge", "deploy.release", "unknown, 1", "nothing sent", "chat-1 · ann", "reconcile"):
+        assert word in done.out
+    short = shortened([scene.unknown, scene.asking])
+    assert short[scene.unknown] in done.out
+    assert f"request {scene.request[:13]}" in " ".join(done.out.split())
+
+
+def test_the_journal_is_found_as_the_library_finds_it(scene: Scene) -> None:
+    for more in ({"cwd": scene.journal.parent}, {"env": {"READMIT_JOURNAL": str(scene.journal)}}):
+        done = readmit("pending", "--json", **more)  # type: ignore[arg-type]
+        assert [entry["occurrence_id"] for entry in done.document] == [scene.unknown, scene.asking]
+
+
+def test_nothing_open(tmp_path: Path) -> None:
+    guard = Guard(journal=tmp_path / "j.db")
+    guard.ports()
+    guard.close()
+    assert readmit("pending", "--journal", tmp_path / "j.db", "--json").document == []
+    done = readmit("pending", "--journal", tmp_path / "j.db")
+    assert (done.code, "Nothing is open" in done.out) == (0, True)
+
+
+def test_show_for_scripts(scene: Scene) -> None:
+    done = readmit("show", scene.unknown, "--json", "--journal", scene.journal)
+    assert done.code == 0, done.err
+    shown = done.document
+    assert shown["occurrence_id"] == scene.unknown
+    assert shown["open"] is True
+    assert shown["effect"] == {"state": "unknown", "rule": "tool.raised", "strength": None, "finding": None}
+    assert shown["recovery"] == {"state": "clear", "waiting": []}
+    assert shown["authority"] == {"open": True, "sources": ["ambient"]}
+    assert shown["delivery"] == {"state": "none", "owed": 1}
+    assert shown["remedies"] == ["reconcile", "accept", "compensate", "abandon"]
+    events = [(event["dimension"], event["kind"]) for event in shown["events"]]
+    assert events == [
+        ("identity", "opened"),
+        ("admission", "admitted"),
+        ("effect", "ended"),
+        ("recovery", "suspended"),
+    ]
+    assert [event["place"] for event in shown["events"]] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_show_for_people(scene: Scene, columns: int) -> None:
+    done = readmit("show", scene.unknown, "--journal", scene.journal, columns=columns)
+    assert done.code == 0, done.err
+    assert max(map(len, done.out.splitlines())) <= columns
+    text = " ".join(done.out.split())
+    for lane in ("admission", "recovery", "authority", "effect", "delivery"):
+        assert lane in text
+    for word in (scene.unknown, "first_attempt", "TimeoutError", "readmit reconcile", "readmit accept", "may happen twice"):
+        assert word in text
+
+
+def test_a_closed_one_is_shown_by_its_whole_id_only(scene: Scene) -> None:
+    shown = readmit("show", scene.closed, "--json", "--journal", scene.journal).document
+    assert (shown["open"], shown["effect"]["state"], shown["delivery"]["state"]) == (False, "committed", "accepted")
+    assert "It is closed" in readmit("show", scene.closed, "--journal", scene.journal).out
+    done = readmit("show", scene.closed[:-1], "--journal", scene.journal)
+    assert done.code == 1
+    assert "a closed one needs its whole id" in done.err
+
+
+def test_an_id_may_be_a_unique_prefix(scene: Scene) -> None:
+    short = shortened([scene.unknown, scene.asking])[scene.asking]
+    assert readmit("show", short, "--json", "--journal", scene.journal).document["occurrence_id"] == scene.asking
+    both = readmit("show", scene.unknown[:6], "--json", "--journal", scene.journal)
+    assert both.code == 1
+    assert both.document["exit_code"] == 1
+    assert scene.unknown in both.document["error"] and scene.asking in both.document["error"]
+    assert readmit("show", "", "--journal", scene.journal).code == 1
+
+
+@pytest.mark.parametrize("command", [("pending",), ("show", "x"), ("approve", "x", "--by", "ann")])
+def test_no_journal_is_made(tmp_path: Path, command: tuple[str, ...]) -> None:
+    done = readmit(*command, cwd=tmp_path)
+    assert done.code == 3
+    assert "There is no journal at readmit.db" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_journal_that_is_none(tmp_path: Path) -> None:
+    empty, text, foreign = (tmp_path / name for name in ("empty.db", "text.db", "foreign.db"))
+    empty.touch()
+    text.write_text("not a database, but long enough to be looked at\n" * 40)
+    with sqlite3.connect(foreign) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+    for path, word in ((empty, "empty"), (text, "not a database"), (foreign, "another program"), (tmp_path, "")):
+        before = path.read_bytes() if path.is_file() else b""
+        done = readmit("pending", "--json", "--journal", path)
+        assert (done.code, done.document["exit_code"]) == (3, 3)
+        assert word in done.document["error"]
+        assert (path.read_bytes() if path.is_file() else b"") == before
+
+
+def test_texts_from_outside_cannot_move_the_cursor(tmp_path: Path) -> None:
+    guard = Guard(journal=tmp_path / "j.db")
+
+    @guard.tool(effect="write", name="pay\x1b[2K\u202eyap", key="order")
+    def pay(order: str) -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        pay("1\x1b]0;title\x07")
+    (entry,) = guard.pending()
+    guard.close()
+    for command in (("pending",), ("show", entry.occurrence_id)):
+        done = readmit(*command, "--journal", tmp_path / "j.db")
+        assert done.code == 0, done.err
+        assert not {"\x1b", "\x07", "\u202e"} & set(done.out)
+        assert "\\x1b" in done.out
+
+
+def test_usage_errors(scene: Scene) -> None:
+    for command in (("nope",), ("show",), ("approve", scene.request), ("--journal",), ("accept", "x", "--epoch", "one")):
+        done = readmit(*command)
+        assert done.code == 2, done.out
+        assert "readmit --help" in done.err
+        assert readmit("--json", *command).document["exit_code"] == 2
+
+
+def test_help_documents_the_exit_codes_and_every_command() -> None:
+    done = readmit("--help")
+    assert done.code == 0
+    for code in range(6):
+        assert f"\n  {code}  " in done.out
+    commands = "pending show approve deny revoke authenticated reconcile accept compensate abandon declare-unknown analyze demo"
+    for command in commands.split():
+        assert f" {command} " in done.out
+        assert readmit(command, "--help").code == 0
+    assert readmit("declare_unknown", "--help").code == 0
+    assert readmit().out == done.out

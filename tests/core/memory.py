@@ -1,0 +1,113 @@
+"""A journal in plain dictionaries: small, deterministic, and copied in a moment, so that every interleaving can be tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from readmit._fold import Head, fold
+from readmit._identity import Found
+from readmit.journal import Change, Query, Stale
+
+Name = tuple[tuple[int, str], ...]  # ordinals with their occurrences, oldest first
+
+
+@dataclass(slots=True)
+class Store:
+    """What all owners share. A name's ordinal is taken once, a head is written on the version that was read."""
+
+    heads: dict[str, Head] = field(default_factory=dict)
+    slots: dict[str, str] = field(default_factory=dict)
+    names: dict[str, Name] = field(default_factory=dict)
+    closed: dict[str, bool] = field(default_factory=dict)
+    documents: dict[str, bytes] = field(default_factory=dict)
+    dead: frozenset[str] = frozenset()
+
+    def copy(self) -> Store:
+        return Store(
+            dict(self.heads), dict(self.slots), dict(self.names), dict(self.closed), dict(self.documents), self.dead
+        )
+
+    def apply(self, changes: Sequence[Change]) -> list[Head]:
+        """All changes or none."""
+        heads, names = dict(self.heads), dict(self.names)
+        written = []
+        for change in changes:
+            head = heads.get(change.occurrence_id, Head(id=change.occurrence_id))
+            if change.expected is not None and head.version != change.expected:
+                raise Stale(f"version {head.version}, not {change.expected}")
+            if change.check is not None:
+                change.check(head)
+            for event in change.events:
+                head = fold(head, event)
+            for name, ordinal in change.names:
+                taken = names.get(name, ())
+                if any(o == ordinal for o, _ in taken):
+                    raise Stale(f"{name} {ordinal} is taken")
+                names[name] = tuple(sorted((*taken, (ordinal or max((o for o, _ in taken), default=0) + 1, head.id))))
+            heads[head.id] = head
+            written.append(head)
+            if change.expected == 0:
+                self.slots[head.id] = change.slot
+        self.heads, self.names = heads, names
+        self.closed.update((head.id, head.closed) for head in written)
+        return written
+
+
+class MemoryJournal:
+    """The journal as one owner sees it.
+
+    Args:
+        store: what all owners share.
+        owner: the token of this one.
+        noted: called with each note; by default it is written at once.
+    """
+
+    name = "memory"
+
+    def __init__(self, store: Store, owner: str, noted: Callable[[Change], None] | None = None) -> None:
+        self.store = store
+        self.owner = owner
+        self.dead: frozenset[str] | None = None  # who was dead at a moment that is lived through again
+        self._noted = noted
+
+    def alive(self, owner: str) -> bool:
+        return owner not in (self.store.dead if self.dead is None else self.dead)
+
+    def find(self, query: Query) -> Found:
+        store = self.store
+        named = {}
+        for name in query.names:
+            if taken := store.names.get(name):
+                ordinal, occurrence = taken[-1]
+                named[name] = (ordinal, store.heads[occurrence])
+        here = [h for h in store.heads.values() if not store.closed[h.id] and store.slots[h.id] == query.slot]
+        same = [h for h in here if h.opened.signature == query.signature and h.digest == query.digest]
+        return Found(named, same, [h for h in here if h.opened.signature != query.signature])
+
+    def load(self, occurrence_id: str) -> Head | None:
+        return self.store.heads.get(occurrence_id)
+
+    def append(self, changes: Sequence[Change], *, durable: bool) -> list[Head]:
+        return self.store.apply(changes)
+
+    def note(self, change: Change) -> None:
+        if self._noted is None:
+            self.store.apply([change])
+        else:
+            self._noted(change)
+
+    def named(self, name: str) -> list[Head]:
+        return [self.store.heads[occurrence] for _, occurrence in self.store.names.get(name, ())]
+
+    def open(self) -> Iterator[Head]:
+        return (head for head in list(self.store.heads.values()) if not self.store.closed[head.id])
+
+    def keep_document(self, fingerprint: str, text: bytes) -> None:
+        self.store.documents[fingerprint] = text
+
+    def document(self, fingerprint: str) -> bytes | None:
+        return self.store.documents.get(fingerprint)
+
+    def close(self) -> None:
+        """Nothing waits, nothing is held."""
