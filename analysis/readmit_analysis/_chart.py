@@ -80,8 +80,8 @@ def timeline_chart(traces: Traces, occurrence: str | Finding) -> altair.LayerCha
         .properties(
             width=layout.width,
             height=layout.height,
-            padding={"left": 84, "top": 8, "right": 12, "bottom": 8},
-            title=alt.TitleParams(title, subtitle=[f"{subtitle}; long gaps are shortened"], anchor="start", offset=34),
+            padding={"left": 88, "top": 8, "right": 12, "bottom": 8},
+            title=alt.TitleParams(title, subtitle=[f"{subtitle}; long gaps are shortened"], anchor="start", offset=28),
         )
         .configure_view(stroke=None)
         .configure_title(font=_FONT, subtitleFont=_FONT, subtitleColor=_PALE_INK)

@@ -17,6 +17,7 @@ from readmit_analysis._salvage import Document, is_document, one_line, pieces
 __all__ = ["Cleaned", "clean"]
 
 _BLOCK = 64 << 20  # characters of unreadable text that are kept in the hope that a document begins in them
+_BINARY = frozenset(range(1, 32)) - frozenset(b"\t\n\v\f\r\x1b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +57,15 @@ def _binary(file: TraceFile) -> str | None:
         return "an SQLite database, not traces"
     if file.head.startswith(b"PAR1"):
         return "Parquet: not read yet"
-    text = file.head.lstrip(b"\x00 \t\r\n\xef\xbb\xbf").startswith((b"{", b"["))  # zeros: a hole after a power failure
-    if file.compression is Compression.NONE and b"\x00" in file.head and not text and not _utf16(file.head):
+    if file.compression is Compression.NONE and not _utf16(file.head) and _looks_binary(file.head):
         return "not text (OTLP protobuf is not read yet)"
     return None
+
+
+def _looks_binary(head: bytes) -> bool:
+    """Whether control characters say so; zeros do not: they are what a power failure leaves in a text."""
+    starts_as_json = head.lstrip(b"\x00 \t\r\n\xef\xbb\xbf").startswith((b"{", b"["))
+    return not starts_as_json and bool(_BINARY.intersection(head))
 
 
 def _utf16(head: bytes) -> bool:

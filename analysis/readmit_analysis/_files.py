@@ -67,7 +67,7 @@ def discover(paths: Iterable[str | Path]) -> tuple[list[TraceFile], list[Reject]
 def _expand(given: Path) -> Iterator[Path]:
     if given.is_dir():
         below = (path for path in given.rglob("*") if path.is_file())
-        yield from sorted(path for path in below if not _hidden(path.relative_to(given)))
+        yield from sorted(path for path in below if not (_hidden(path.relative_to(given)) or _beside_database(path)))
     elif given.exists():
         yield given
     elif _GLOB & set(str(given)):
@@ -77,6 +77,15 @@ def _expand(given: Path) -> Iterator[Path]:
 
 def _hidden(relative: Path) -> bool:
     return any(part.startswith(".") for part in relative.parts)
+
+
+def _beside_database(path: Path) -> bool:
+    """Whether a file only serves a database next to it: SQLite's `-wal` and `-shm`, the locks of a journal's owners."""
+    for name in (path, path.parent):
+        base, dash, kind = name.name.rpartition("-")
+        if dash and kind in ("wal", "shm", "journal", "owners") and name.with_name(base).is_file():
+            return True
+    return False
 
 
 def _open(path: Path) -> TraceFile:

@@ -77,7 +77,8 @@ def lay_out(timeline: Timeline) -> Layout:
     texts = _times(places)
     for row, lane in enumerate(lanes):
         middle = (row + 0.5) * LANE_HEIGHT
-        texts.append(Text(-12, middle, str(lane), "lane"))
+        inferred = lane is Lane.EPOCH and timeline.occurrence_id is None
+        texts.append(Text(-12, middle, "executions" if inferred else str(lane), "lane"))
         _fill(timeline.lane(lane), middle, places, width, bars, points, texts)
     return Layout(width, len(lanes) * LANE_HEIGHT, tuple(bars), tuple(points), tuple(texts))
 
@@ -85,7 +86,7 @@ def lay_out(timeline: Timeline) -> Layout:
 def _places(timeline: Timeline) -> dict[int, float]:
     """The pixel of every moment: the order is kept, gaps grow with the logarithm of the time."""
     moments = sorted({at for event in timeline.events for at in (event.start_ns, event.end_ns) if at is not None})
-    at = 16.0
+    at = 60.0  # room for the words of the first moment
     places = {moments[0]: at}
     for before, now in pairwise(moments):
         at += min(_WIDEST, _NARROWEST + 22 * math.log10(1 + (now - before) / 1e6))

@@ -56,22 +56,27 @@ def _coverage(coverage: Coverage) -> Group:
 
 
 def _figures(c: Coverage) -> Iterable[tuple[str, str]]:
-    copies = f", {c.copies} further copies collapsed" if c.copies else ""
-    yield "spans", f"{c.spans} in {c.traces} traces from {c.files} files{copies}"
+    copies = f", {_count(c.copies, 'further copy', 'further copies')} collapsed" if c.copies else ""
+    yield "spans", f"{c.spans} in {_count(c.traces, 'trace')} from {_count(c.files, 'file')}{copies}"
     if c.services:
         yield "services", ", ".join(c.services[:8]) + (" …" if len(c.services) > 8 else "")
     if c.first_ns is not None and c.last_ns is not None:
         yield "time", f"{_moment(c.first_ns)} to {_moment(c.last_ns)}"
     yield "tool calls", f"{c.tool_calls}: {c.with_readmit} with readmit, {c.with_arguments} with comparable arguments"
-    yield "around them", f"{c.model_turns} model turns, {c.sends} HTTP requests, {c.epochs} epochs"
+    around = (_count(c.model_turns, "model turn"), _count(c.sends, "HTTP request"), _count(c.epochs, "epoch"))
+    yield "around them", ", ".join(around)
     gaps = (
-        (c.orphans, "spans without their parent"),
+        (c.orphans, "without the parent"),
         (c.unfinished, "without an end"),
         (c.without_ids, "without ids"),
-        (c.admitted_only, "admissions without the epoch's span"),
+        (c.admitted_only, "admitted without the epoch's span"),
     )
     missing = ", ".join(f"{count} {what}" for count, what in gaps if count)
     yield "missing", f"{missing}: unknown, not absent" if missing else "nothing that shows"
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"
 
 
 def _moment(ns: int) -> str:

@@ -40,7 +40,13 @@ class Lost:
 
 def is_document(value: object) -> bool:
     """Whether a decoded JSON value is an OTLP traces document (`resourceSpans`, or Tempo's `batches`)."""
-    return isinstance(value, dict) and any(isinstance(value.get(key), list) for key in ("resourceSpans", "batches"))
+    if not isinstance(value, dict):
+        return False
+    found = [value[key] for key in ("resourceSpans", "batches") if isinstance(value.get(key), list)]
+    # A document inside a document is what a fragment and the next record make together.
+    return bool(found) and not any(
+        isinstance(item, dict) and "resourceSpans" in item for part in found for item in part
+    )
 
 
 def one_line(text: str) -> str:

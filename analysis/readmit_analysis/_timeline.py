@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Lane", "Timeline", "TimelineEvent", "timeline"]
 
 _RANK = {"committed": 4, "unknown": 3, "in flight": 3, "rejected": 2, "not_sent": 1}
+_SETTLED = ("committed", "rejected", "not_sent", "reconciled", "compensated")
 _AUTHORITY = {"login": "login", "approve": "approval", "deny": "denial", "revoke": "revocation"}
 
 
@@ -191,15 +192,18 @@ def _recovery_change(at: int, row: Mapping[str, Any]) -> _Change:
 def _effect_changes(attempts: Rows, acts: Rows) -> Iterator[_Change]:
     folded = ""
     for row in attempts:
+        if row["end_ns"] is None:  # a crash, or a lost span
+            folded = max(folded, "unknown", key=lambda state: _RANK.get(state, 0))
+            yield _Change(row["start_ns"], folded, folded, row)
+            continue
         if _RANK.get(folded, 0) < _RANK["unknown"]:
             yield _Change(row["start_ns"], "in flight", "in flight", row)
-        if row["end_ns"] is None:
-            folded = "unknown"
-            continue
         folded = max(folded, row["effect_state"] or "", key=lambda state: _RANK.get(state, 0))
         yield _Change(row["end_ns"], folded or "no effect", folded or "no effect", row)
     for row in acts:
-        if row["act"] in ("reconcile", "compensate") and row["effect_state"]:
+        told = row["act"] in ("reconcile", "compensate", "declare_unknown")
+        learned = row["act"] == "admit" and row["effect_state"] in _SETTLED
+        if row["effect_state"] and (told or learned):
             yield _Change(row["start_ns"], row["effect_state"], row["effect_state"], row)
 
 

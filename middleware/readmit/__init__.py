@@ -35,15 +35,18 @@ from readmit._findings import Absent, Present, Question, Unclear
 from readmit._guard import Guard
 from readmit._operator import Pending
 from readmit._version import __version__
+from readmit.http import AsyncGuardedTransport, GuardedTransport, instrument, uninstrument
 
 __all__ = [
     "Absent",
     "Approval",
     "ApprovalRequired",
+    "AsyncGuardedTransport",
     "Contract",
     "DigestError",
     "Epoch",
     "Guard",
+    "GuardedTransport",
     "JournalUnavailable",
     "NotSent",
     "OccurrenceConflict",
@@ -68,6 +71,7 @@ __all__ = [
     "current",
     "declare_unknown",
     "deny",
+    "instrument",
     "occurrence",
     "pending",
     "reconcile",
@@ -76,4 +80,5 @@ __all__ = [
     "scope",
     "show",
     "tool",
+    "uninstrument",
 ]

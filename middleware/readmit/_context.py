@@ -1,4 +1,4 @@
-"""Where a call is made: scope, principal, run, key, and the epochs it runs inside of. Pure; carried by context variables."""
+"""Where a call is made: scope, principal, run, key, and the epochs around it. Pure; carried by context variables."""
 
 from __future__ import annotations
 
@@ -153,7 +153,9 @@ def occurrence(*, key: str) -> Iterator[None]:
 
 
 @contextmanager
-def identified(*, call_id: str | None = None, response: str | None = None, framework: str | None = None) -> Iterator[None]:
+def identified(
+    *, call_id: str | None = None, response: str | None = None, framework: str | None = None
+) -> Iterator[None]:
     """For integrations: the ids a framework gives the one guarded call inside.
 
     Args:
@@ -175,7 +177,7 @@ def bind(function: Callable[P, R]) -> Callable[P, R]:
         A function that runs in a copy of the present context, each time it is called.
 
     Raises:
-        TypeError: for a coroutine function, which a task carries by itself.
+        TypeError: for a coroutine function: a task carries the context it is made in.
 
     Example:
         >>> with scope("conversation-7"):
@@ -184,7 +186,7 @@ def bind(function: Callable[P, R]) -> Callable[P, R]:
         'conversation-7'
     """
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"bind({function!r}): bind is for plain functions; a task that is made here carries the context by itself")
+        raise TypeError(f"bind({function!r}): bind is for plain functions; a task carries the context it is made in")
     context = copy_context()
 
     def bound(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -152,6 +152,9 @@ class Approval:
         target: called with the bound arguments; returns the state the person saw (an ETag, a version). If it differs
             at dispatch the approval is stale.
 
+    Raises:
+        ValueError: `expires` is not longer than zero.
+
     Example:
         >>> Approval(when=lambda arguments: arguments["cents"] > 10_000).expires
         datetime.timedelta(seconds=3600)
@@ -160,6 +163,10 @@ class Approval:
     expires: timedelta = timedelta(hours=1)
     when: Callable[[Mapping[str, Any]], bool] | None = None
     target: Callable[[Mapping[str, Any]], object] | None = None
+
+    def __post_init__(self) -> None:
+        if self.expires <= timedelta(0):
+            raise ValueError(f"expires={self.expires!r}: how long an approval holds must be longer than zero")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

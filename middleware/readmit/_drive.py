@@ -119,17 +119,37 @@ def drive(steps: Steps, journal: Journal | None, body: Callable[[Epoch | None], 
 def drive_generator(
     begin: Callable[[], Begun], function: Callable[[], Generator[Any, Any, Any]]
 ) -> Generator[Any, Any, Any]:
-    """Runs a call of a generator function: it begins at the first `next`."""
+    """Runs a call of a generator function: it begins at the first `next`.
+
+    No `yield from`: whoever delegates is not told how the inner generator ended when it is closed.
+    """
     steps, journal, active = begin()
-    body = _iterate(active, function)
     answers = Answers(steps)
     step = answers.send()
     while step is not None:
-        if isinstance(step, Execute):
-            done = yield from body(step.epoch)
-            step = answers.send(done)
-        else:
+        if not isinstance(step, Execute):
             step = _next(answers, journal, step)
+            continue
+        items, resume = function(), None
+        advance: Callable[[Any], Any] = items.send
+        try:
+            while True:
+                with active(step.epoch):
+                    item = advance(resume)
+                try:
+                    resume = yield item
+                    advance = items.send
+                except GeneratorExit:
+                    with active(step.epoch):
+                        items.close()
+                    raise
+                except BaseException as error:
+                    advance, resume = items.throw, error
+        except StopIteration as stop:
+            done = Done(Outcome.RETURNED, stop.value, stream=True)
+        except BaseException as error:
+            done = ended(error)
+        step = answers.send(done)
     return answers.result()
 
 
@@ -199,7 +219,7 @@ async def drive_async(
 async def drive_async_generator(
     begin: Callable[[], Begun], function: Callable[[], AsyncGenerator[Any, Any]]
 ) -> AsyncGenerator[Any, Any]:
-    """Runs a call of an async generator function; what the consumer sends or throws reaches the tool's own generator."""
+    """Runs a call of an async generator function; what the consumer sends or throws reaches the tool's own."""
     steps, journal, active = begin()
     answers = AsyncAnswers(steps, journal)
     step = answers.send()
@@ -253,35 +273,6 @@ def await_body(active: Active, function: Callable[[], Awaitable[Any]]) -> Callab
         try:
             with active(epoch):
                 return Done(Outcome.RETURNED, await function())
-        except BaseException as error:
-            return ended(error)
-
-    return body
-
-
-def _iterate(
-    active: Active, function: Callable[[], Generator[Any, Any, Any]]
-) -> Callable[[Epoch | None], Generator[Any, Any, Done]]:
-    """The body of a generator function: its span and frame are current only while its own code runs."""
-
-    def body(epoch: Epoch | None) -> Generator[Any, Any, Done]:
-        items, resume = function(), None
-        advance: Callable[[Any], Any] = items.send
-        try:
-            while True:
-                with active(epoch):
-                    item = advance(resume)
-                try:
-                    resume = yield item
-                    advance = items.send
-                except GeneratorExit:
-                    with active(epoch):
-                        items.close()
-                    raise
-                except BaseException as error:
-                    advance, resume = items.throw, error
-        except StopIteration as stop:
-            return Done(Outcome.RETURNED, stop.value, stream=True)
         except BaseException as error:
             return ended(error)
 

@@ -123,7 +123,9 @@ def _rejected(rule: str, strength: Strength) -> Evidence:
 
 
 def position(seen: Seen) -> str:
-    """Where a request that got no answer broke: `connect`, `send`, `wait`; empty if nobody reports it."""
+    """Where a request broke: `connect`, `send`, `wait`, `body`; empty if nobody reports it."""
+    if seen.status is not None:
+        return "body"
     if not seen.started:
         return "connect" if seen.phases else ""
     return "wait" if seen.complete else "send"

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 T = TypeVar("T")
 
 
-class kept(Generic[T]):  # noqa: N801 - read as a decorator
+class kept(Generic[T]):
     """A property of something that does not change, worked out when it is first asked for.
 
     `functools.cached_property` without its lock, which before Python 3.12 costs three times the work it saves here: two

@@ -132,9 +132,11 @@ class Operator:
 
         Raises:
             OperatorError: there is no such request.
-            ValueError: `by` is empty.
+            ValueError: `by` is empty, or `expires` is not longer than zero.
         """
         _named(by)
+        if expires is not None and expires <= timedelta(0):
+            raise ValueError(f"expires={expires!r}: how long the approval holds must be longer than zero")
         head, request = self._request(request_id)
         if (granted := _granted(head, request_id)) is not None:
             return granted

@@ -34,7 +34,7 @@ RETURNED = Outcome.RETURNED
 _log = logging.getLogger("readmit")
 _FAILURE_TEXT = re.compile(
     r"\s*((an )?(error|exception)|traceback|failed|failure|timed out|timeout|tool (call |execution )?(failed|timed out))\b"
-    r"|\s*\{\s*[\"']error[\"']\s*:\s*(?!null|none|false|[\"'][\"']|[\[{]\s*[\]}])",
+    r"|\s*\{\s*[\"']error[\"']\s*:\s*+(?!null|none|false|[\"'][\"']|[\[{]\s*[\]}])",
     re.I,
 )
 _FAILED = frozenset({"error", "failed", "failure"})

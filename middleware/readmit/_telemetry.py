@@ -16,7 +16,7 @@ from typing import Any, ParamSpec
 
 from opentelemetry import trace
 from opentelemetry.context import attach, detach
-from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode, TraceFlags
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from readmit._admission import Admit, Decision
 from readmit._attributes import Attributes, decided, ended, identity, permits, prior, recovered, states
@@ -129,6 +129,14 @@ class OpenTelemetrySpans:
     def read_ended(self, span: Span, error: BaseException | None) -> None:
         """Ends the span of a read-only call."""
         finish(span, error, self._clock())
+
+    def now(self) -> int:
+        """Nanoseconds since the Unix epoch, by the guard's clock."""
+        return self._clock()
+
+    def client(self, method: str, attributes: Mapping[str, Any], began: int) -> Span:
+        """Starts the span of an HTTP request for which nobody else makes one."""
+        return self._tracer.start_span(method, kind=SpanKind.CLIENT, attributes=attributes, start_time=began)
 
     @_open
     def act(self, operation: str, head: Head, attributes: Attributes) -> None:

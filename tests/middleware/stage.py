@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 import readmit
+from readmit.journal import Journal
 
 START = 1_750_000_000 * 10**9  # nanoseconds since the Unix epoch
 
@@ -34,7 +35,7 @@ class Clock:
 
 
 class Counted(IdGenerator):
-    """Trace and span ids 1, 2, 3 …"""
+    """Trace and span ids that count from 1."""
 
     def __init__(self) -> None:
         self._traces, self._spans = itertools.count(1), itertools.count(1)
@@ -50,11 +51,11 @@ class Stage:
     """A guard with a clock, ids that count, and the spans that it wrote.
 
     Args:
-        journal: a path, or `:memory:`.
+        journal: a path, `:memory:`, or a journal.
         given: what else the guard is given.
     """
 
-    def __init__(self, journal: Path | str = ":memory:", **given: Any) -> None:
+    def __init__(self, journal: Path | str | Journal = ":memory:", **given: Any) -> None:
         self.journal = journal
         self.given = {"join_timeout": 0.05, **given}
         self.clock = Clock()

@@ -18,9 +18,10 @@ from readmit._epoch import Epoch, Send
 from readmit._errors import JournalUnavailable, Refused, refused
 from readmit._evidence import judge, position, without_effect
 from readmit._fold import Head
-from readmit._model import EffectState, Evidence, Observed, Refusal
+from readmit._model import Challenge, EffectState, Evidence, Observed, Refusal, Strength
 from readmit._steps import Append, Done, Execute, Step
-from readmit.http import _body, _challenges, _spans
+from readmit.http import _challenges, _spans
+from readmit.http._body import Body, Over, watch
 from readmit.http._phases import Phases, reports
 from readmit.http._request import Facts, Request
 from readmit.http._resend import Suppressed, Terms, before, place
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("readmit")
 _WITHOUT = (EffectState.NOT_SENT, EffectState.REJECTED)
+_REMEDIES = ("reconcile", "accept", "compensate", "abandon")
 
 
 class Passing:
@@ -42,9 +44,19 @@ class Passing:
         guard: whose journal and spans serve outside a tool.
         reading: whether its client was declared `effect="read"`.
         contract: of the client.
+        asynchronous: whether the client is.
     """
 
-    def __init__(self, request: Request, below: object, guard: Guard, *, reading: bool, contract: Contract | None) -> None:
+    def __init__(
+        self,
+        request: Request,
+        below: object,
+        guard: Guard,
+        *,
+        reading: bool,
+        contract: Contract | None,
+        asynchronous: bool,
+    ) -> None:
         self.frame: Frame = frame()
         self.epoch = self.frame.epochs[-1] if self.frame.epochs else None
         ports = self.epoch.ports if self.epoch is not None else None
@@ -53,10 +65,11 @@ class Passing:
         self.harmless = without_effect(self.facts.method, self.facts.path, reads=self.terms.reads, declared=reading)
         self.phases = Phases(self.facts.method)
         self.span = _spans.ClientSpan(guard.spans if ports is None else ports.spans, self.facts)
-        self.body: _body.Body | None = None
+        self.body: Body | None = None
         self.send: Send | None = None
         self.outgoing: Any = None
         self._below = below
+        self._asynchronous = asynchronous
         self._after_unknown = False
 
     def enter(self) -> Journal | None:
@@ -100,7 +113,7 @@ class Passing:
                 epoch.sends.append(send)
             elif against.rule == "http.key":  # not a repeat: a request that was meant and did not happen
                 send.journalled, send.over = False, True
-                send.evidence.append(Evidence(state=EffectState.NOT_SENT, strength=_PROOF, rule=against.rule))
+                send.evidence.append(Evidence(state=EffectState.NOT_SENT, strength=Strength.PROOF, rule=against.rule))
                 epoch.sends.append(send)
         self.span.mark(_marks(epoch, send))
         if against is not None:
@@ -118,14 +131,14 @@ class Passing:
 
     def _suppress(self, epoch: Epoch, against: Suppressed) -> None:
         """Says that a request does not leave; in observe mode that it would not."""
-        error = _refusal(epoch, against, self.send)
+        error = _refusal(epoch, against)
         shown = {"readmit.send.refusal": str(against.reason), "readmit.send.refusal.rule": against.rule}
         _log.warning("%s", error)
         if epoch.observe:
             self.span.mark(shown)
             return
         epoch.span.span.set_attributes(shown)
-        nothing = Evidence(state=EffectState.NOT_SENT, strength=_PROOF, rule=against.rule)
+        nothing = Evidence(state=EffectState.NOT_SENT, strength=Strength.PROOF, rule=against.rule)
         self.span.suppressed({**shown, **_spans.effect(nothing)})
         raise error
 
@@ -134,14 +147,15 @@ class Passing:
         keyed = self.terms.keyed
         if self.send is None or self.send.key is None or keyed is None or keyed.idempotency_key is None:
             return None
-        return keyed.idempotency_key, self.send.key
+        carried = self.facts.request.headers.get(keyed.idempotency_key)
+        return None if carried else (keyed.idempotency_key, self.send.key)
 
     # -- while it is under way ------------------------------------------------------------------------------------
 
     def _trace(self) -> Callable[..., Any]:
         """Our callback, and the caller's own after it."""
         theirs = self.facts.request.extensions.get("trace")
-        if not self._is_async():
+        if not self._asynchronous:
 
             def trace(name: str, info: Mapping[str, Any]) -> Any:
                 self._saw(name, info)
@@ -157,20 +171,21 @@ class Passing:
 
         return atrace
 
-    def _is_async(self) -> bool:
-        return hasattr(self._below, "handle_async_request")
-
     def _saw(self, name: str, info: Mapping[str, Any]) -> None:
         self.span.find()
         if self.phases.note(name, info):
             self._departs_again()
-        if name.endswith(("receive_response_headers.complete", ".failed")) and self.send is not None and self.span.wanted:
+        if (
+            name.endswith(("receive_response_headers.complete", ".failed"))
+            and self.send is not None
+            and self.span.wanted
+        ):
             self.span.say(_spans.effect(self._evidence(None)))
 
     def _departs_again(self) -> None:
         """The transport below sends the request once more by itself, before anybody saw an answer."""
         evidence = self._evidence(None)
-        accepted = self.epoch.contract.accepted_strength if self.epoch is not None else _PROOF
+        accepted = self.epoch.contract.accepted_strength if self.epoch is not None else Strength.PROOF
         settled = evidence.state in _WITHOUT and evidence.strength.rank >= accepted.rank
         challenged = self.phases.status is not None and _challenges.challenged(self.phases.status, self.phases.fields)
         if (not settled or challenged) and self.send is not None and self.epoch is not None and not self.epoch.observe:
@@ -198,9 +213,10 @@ class Passing:
         self._record(self.send, evidence, met, done.error)
         self.span.say(_spans.effect(evidence))
         if response is not None:
-            self.body = _body.watch(response, self._body_over)
+            self.body = watch(response, self._body_over)
 
-    def _surface(self, epoch: Epoch, met: tuple[Any, ...]) -> None:
+    def _surface(self, epoch: Epoch, met: tuple[Challenge, ...]) -> None:
+        """Keeps the challenges of a read until a later read of the same place meets none."""
         with epoch.lock:
             epoch.surfaced.pop(self.facts.route(), None)
             if met:
@@ -225,24 +241,29 @@ class Passing:
                 strongest(s.evidence) is None and (s.over or s.started.route == send.started.route) for s in others
             )
         if not self._after_unknown and epoch.number > 1:
-            effect = occurrence_effect(before(epoch), epoch.head.effect)
+            effect = occurrence_effect(before(epoch), epoch.head.effect, epoch.contract.accepted_strength)
             self._after_unknown = effect.state is EffectState.UNKNOWN
         return self._after_unknown
 
-    def _record(
-        self, send: Send, evidence: Evidence, met: tuple[Any, ...], error: BaseException | None
-    ) -> None:
-        epoch = self.epoch
+    def _record(self, send: Send, evidence: Evidence, met: tuple[Challenge, ...], error: BaseException | None) -> None:
+        epoch, known = self.epoch, self.phases.reported or reports(self._below)
         assert epoch is not None and epoch.ports is not None
         with epoch.lock:
             send.evidence.append(evidence)
             send.challenges, send.over = met, True
             if error is not None:
-                send.position = position(self.phases.seen(after_unknown=False, known=self.phases.reported or reports(self._below)))
+                send.position = position(self.phases.seen(after_unknown=False, known=known))
             late = epoch.over
         if late:  # its epoch has ended without it: a late outcome settles that epoch only
             event = Observed(at=epoch.ports.clock(), epoch=epoch.number, send=send.started.send, evidence=evidence)
             epoch.ports.journal.note(Change(epoch.occurrence_id, (event,)))
+
+    def when_read(self, over: Over) -> None:
+        """Tells when the answer's body has been read, closed or lost."""
+        if self.body is None:
+            over(None)
+        else:
+            self.body.then(over)
 
     def _body_over(self, broken: BaseException | None) -> None:
         """The answer's body has been read, closed or lost. The effect stands as the status line said."""
@@ -261,3 +282,33 @@ def _marks(epoch: Epoch, send: Send) -> dict[str, Any]:
         "readmit.send": send.started.send,
     }
     return {**marks, "http.request.resend_count": send.resend} if send.resend else marks
+
+
+def _fence(epoch: Epoch) -> Callable[[Head], None] | None:
+    """Ownership, checked once more right before the send: a later epoch, or an operator, may have fenced this one."""
+    if epoch.observe:
+        return None
+
+    def check(head: Head) -> None:
+        if head.last_epoch != epoch.number:
+            detail = f"epoch {epoch.number} was overtaken by epoch {head.last_epoch}"
+        elif all(a.epoch != epoch.number for a in head.in_flight):
+            detail = f"epoch {epoch.number} has ended or was given up"
+        else:
+            return
+        raise _refusal(epoch, Suppressed("fence", Refusal.EFFECT_UNKNOWN, detail))
+
+    return check
+
+
+def _refusal(epoch: Epoch, against: Suppressed) -> Refused:
+    met = next((s.challenges for s in reversed(epoch.sends) if s.challenges), ())
+    return refused(
+        epoch.occurrence_id,
+        epoch.tool,
+        against.reason,
+        detail=f"{against.rule}: {against.detail}; nothing more was sent",
+        gates=("effect",),
+        remedies=_REMEDIES,
+        challenges=met,
+    )

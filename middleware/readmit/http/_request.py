@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from hashlib import sha256
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from readmit._digest import digest_bytes
@@ -18,25 +20,13 @@ _GUARDED = "readmit.guarded"
 _LOGINS = ("authorization", "proxy-authorization", "cookie")
 
 
-class Headers(Protocol):
-    """The headers of httpx and httpx2, as far as they are used here."""
-
-    @property
-    def raw(self) -> list[tuple[bytes, bytes]]:
-        """Names and values as they are sent."""
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value of a header."""
-
-    def __setitem__(self, key: str, value: str) -> None: ...
-
-
 class Request(Protocol):
     """A request of httpx or httpx2."""
 
     method: str
     url: Any
     headers: Any
+    stream: Any
     extensions: MutableMapping[str, Any]
 
     @property
@@ -46,11 +36,20 @@ class Request(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """Left on a request that was sent, and carried on by what httpx makes of it: a redirect, a repeat by an auth flow."""
+    """Left on a request that was sent, and carried on by what httpx makes of it: a redirect, an auth flow's repeat."""
 
     request: weakref.ref[Request]
     send: Send
     epoch: Epoch
+
+
+def library_of(value: object) -> ModuleType | None:
+    """The library, httpx or httpx2, by the classes of a request or response."""
+    for cls in type(value).__mro__:
+        root = cls.__module__.partition(".")[0]
+        if root in ("httpx", "httpx2"):
+            return sys.modules.get(root)
+    return None
 
 
 class Facts:
@@ -77,7 +76,9 @@ class Facts:
         try:
             return self.request.content
         except RuntimeError:  # RequestNotRead of either library
-            return None
+            library, stream = library_of(self.request), self.request.stream
+            in_memory = library is not None and isinstance(stream, library.ByteStream)  # a redirect carries it so
+            return b"".join(stream) if in_memory else None
 
     def route(self) -> str:
         """The digest of method and address. The query is left out: one that holds a time would hide a repeat."""
@@ -112,7 +113,7 @@ class Facts:
         return _GUARDED in self.request.extensions
 
     def copy(self, trace: Any, header: tuple[str, str] | None) -> Any:
-        """A request for the transport below: the caller's own stays as it is, so that sending it again is a new send."""
+        """A request for the transport below: the caller's own stays as it is, so that it can be sent again."""
         request = object.__new__(type(self.request))
         request.__dict__.update(self.request.__dict__)
         request.extensions = {**self.request.extensions, "trace": trace, _GUARDED: True}

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from readmit._contract import Contract
 from readmit._digest import digest_bytes
-from readmit._effect import EpochEffect, SendEffect, strongest
+from readmit._effect import EpochEffect, SendEffect, compensations, strongest
 from readmit._epoch import Epoch, Send
-from readmit._model import Compensated, EffectState, Evidence, Justification, Refusal, SendStarted, Strength
+from readmit._model import EffectState, Evidence, Justification, Refusal, SendStarted, Strength
 from readmit.http._request import Facts
 
 _WITHOUT = (EffectState.NOT_SENT, EffectState.REJECTED)
@@ -214,7 +214,7 @@ def _same(one: SendStarted, other: SendStarted) -> bool:
 def _earlier(epoch: Epoch) -> Iterable[SendEffect]:
     """The sends of earlier epochs under the present generation of the key."""
     head = epoch.head
-    generation = max((e.fence for _, e in head.effect if isinstance(e, Compensated)), default=0)
+    generation = max((fence for fence, _ in compensations(head.effect)), default=0)
     return (s for e in before(epoch) if e.admitted.epoch > generation for s in e.sends)
 
 

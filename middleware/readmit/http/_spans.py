@@ -1,8 +1,7 @@
-"""The client span of one request: that of opentelemetry-instrumentation-httpx, or one of our own where there is none."""
+"""The client span of one request: that of opentelemetry-instrumentation-httpx, or our own where there is none."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,11 +26,11 @@ class ClientSpan:
     """
 
     def __init__(self, spans: object, facts: Facts) -> None:
-        self._spans = spans
+        self._spans = spans if isinstance(spans, OpenTelemetrySpans) else None
         self._facts = facts
         self._outside = trace.get_current_span()
         self._around = self._outside if _describes(self._outside, facts) else None
-        self._began = time.time_ns()
+        self._began = self._spans.now() if self._spans is not None else 0
         self._span: Span | None = None
         self._own = False
         self._marks: dict[str, Any] = {}
@@ -58,7 +57,7 @@ class ClientSpan:
             self._span = self._around
         elif current is not self._outside and not current.is_recording():
             self._span = current  # the instrumentation's, sampled away
-        elif is_http_instrumentation_enabled() and isinstance(self._spans, OpenTelemetrySpans):
+        elif is_http_instrumentation_enabled() and self._spans is not None:
             facts = self._facts
             self._span, self._own = self._spans.client(facts.method, _request(facts), self._began), True
         else:
@@ -68,7 +67,9 @@ class ClientSpan:
     @_open
     def say(self, attributes: Attributes) -> None:
         """Adds what has been learnt, where it can still be seen."""
-        if self._span is not None and self._span.is_recording():
+        if self._span is None:
+            self._marks.update(attributes)
+        elif self._span.is_recording():
             self._span.set_attributes(dict(attributes))
 
     @_open
@@ -84,11 +85,11 @@ class ClientSpan:
         Args:
             status: of the answer.
             error: that came instead.
-            instrumented: somebody put headers on the request below: there is a span, though no phase was reported in it.
+            instrumented: somebody put headers on the request below: it has a span, though no phase was reported in it.
         """
         if self._span is None and (self._around is not None or not instrumented):
             self.find()
-        if self._span is None or not self._own:
+        if self._span is None or not self._own or self._spans is None:
             return
         if status is not None:
             self._span.set_attribute("http.response.status_code", status)
@@ -96,7 +97,7 @@ class ClientSpan:
             kind = type(error).__qualname__ if error is not None else str(status)
             self._span.set_attribute("error.type", kind)
             self._span.set_status(Status(StatusCode.ERROR, kind if error is not None else None))
-        self._span.end()
+        self._span.end(end_time=self._spans.now())
 
 
 def effect(evidence: Evidence) -> dict[str, str]:
@@ -111,7 +112,11 @@ def _request(facts: Facts) -> dict[str, Any]:
     """HTTP semantic conventions for client spans; the query stays off. No header is ever shown."""
     url = facts.request.url
     port = url.port or {"http": 80, "https": 443}.get(url.scheme)
-    attributes: dict[str, Any] = {"http.request.method": facts.method, "url.full": facts.url, "server.address": url.host}
+    attributes: dict[str, Any] = {
+        "http.request.method": facts.method,
+        "url.full": facts.url,
+        "server.address": url.host,
+    }
     return attributes if port is None else {**attributes, "server.port": port}
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
+import os
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +23,13 @@ _log = logging.getLogger("readmit")
 
 
 class Connection:
-    """A connection to one file, or to a database in memory. The caller holds the journal's lock.
+    """A connection to one file, or to a database in memory.
+
+    The caller holds the journal's lock, except in `make_durable`.
+
+    SQLite commits without fsync (`synchronous=NORMAL`); what has to be durable is synced here, through the log's own
+    descriptor, so that callers that come together share one fsync and nobody else waits for it. The log keeps the order
+    of the commits: what is synced is never without what came before.
 
     The log is written back to the file by each process after a thousand of its transactions, and by the last one that
     closes the file. SQLite's own way, whenever the log is long, is off: before 3.51.3 a second checkpoint that meets a
@@ -33,9 +42,12 @@ class Connection:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._connection: sqlite3.Connection | None = None
-        self._synchronous = ""
-        self._written = 0  # transactions since the last checkpoint
+        self._log_fd = -1
+        self._syncing = threading.Lock()
+        self._synced = 0
         self._distrusted = False
+        self.committed = 0  # transactions
+        self._checkpoint_at = _CHECKPOINT
 
     @property
     def name(self) -> str:
@@ -53,6 +65,8 @@ class Connection:
                 self._connection = _file.connect(self._path)
                 if self._distrusted:
                     self._heal(self._connection)
+                if self._path is not None:
+                    self._log_fd = os.open(f"{self._path}-wal", os.O_RDWR)  # SQLite has no locks on it to lose
             except (OSError, sqlite3.Error) as error:
                 self.drop()
                 raise _file.unavailable(self.name, "cannot be opened", error) from error
@@ -62,38 +76,37 @@ class Connection:
         """After a failed write or fsync the log may have a gap that only the page cache hides: it is emptied first."""
         busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
-            raise sqlite3.OperationalError("its log is in use and could not be written back after a disk error")
+            raise OSError(errno.EBUSY, "after a disk error its log has to be written back, and it is in use")
+        self._synced = self.committed
         self._distrusted = False
 
     def drop(self) -> None:
         """Gives the connection up; the next use opens another. A database in memory stays."""
-        if self._connection is not None and self._path is not None:
+        if self._path is None:
+            return
+        if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):  # it is given up because it failed
                 self._connection.close()
             self._connection = None
-            self._synchronous = ""
+        with self._syncing:
+            if self._log_fd >= 0:
+                os.close(self._log_fd)
+                self._log_fd = -1
 
     def close(self) -> None:
         """Closes it for good; the last one to close a file writes its log back."""
+        self.drop()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def write(self, statements: Callable[[sqlite3.Connection], T], *, durable: bool) -> T:
-        """Runs statements in one transaction. When it raises, nothing was written.
-
-        Args:
-            statements: run inside the transaction.
-            durable: whether a power failure can no longer undo it when this returns.
+    def write(self, statements: Callable[[sqlite3.Connection], T]) -> T:
+        """Runs statements in one transaction, which outlives this process but not yet the machine. All or nothing.
 
         Raises:
             sqlite3.Error: as SQLite says; `failed` tells what it means.
         """
         connection = self.get()
-        synchronous = "FULL" if durable else "NORMAL"
-        if self._synchronous != synchronous:
-            connection.execute(f"PRAGMA synchronous = {synchronous}")
-            self._synchronous = synchronous
         connection.execute("BEGIN IMMEDIATE")
         try:
             answer = statements(connection)
@@ -101,7 +114,7 @@ class Connection:
         except BaseException:
             self._roll_back(connection)
             raise
-        self._written += 1
+        self.committed += 1
         return answer
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
@@ -113,11 +126,28 @@ class Connection:
             self._distrusted = True
             self.drop()
 
+    def make_durable(self, transaction: int) -> None:
+        """Returns when a power failure can no longer undo a transaction.
+
+        Raises:
+            OSError: the log cannot be synced; `failed` gives the connection up.
+        """
+        if self._path is None:
+            return
+        with self._syncing:
+            if self._synced >= transaction:
+                return
+            if self._log_fd < 0:
+                raise OSError(errno.EIO, "the file was given up after a disk error")
+            together = self.committed
+            _file.sync(self._log_fd)
+            self._synced = together
+
     def checkpoint(self) -> None:
         """Writes the log back when it is time. What was committed stays so if this fails: the next write finds out."""
-        if self._written < _CHECKPOINT:
+        if self.committed < self._checkpoint_at:
             return
-        self._written = 0
+        self._checkpoint_at = self.committed + _CHECKPOINT
         try:
             self.get().execute("PRAGMA wal_checkpoint(FULL)")
         except sqlite3.Error as error:
@@ -125,7 +155,7 @@ class Connection:
 
     def failed(self, what: str, error: Exception) -> JournalUnavailable:
         """What an error means, in words; after one of the disk the connection is given up."""
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DISTRUSTED:
+        if isinstance(error, OSError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _DISTRUSTED:
             self._distrusted = True
             self.drop()
         return _file.unavailable(self.name, what, error)

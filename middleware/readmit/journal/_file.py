@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import threading
 import time
 from pathlib import Path
 
 from readmit._errors import JournalUnavailable
+
+if sys.platform == "darwin":
+    import fcntl
 
 APPLICATION_ID = 0x72646D74  # "rdmt"
 VERSION = 1
@@ -46,7 +50,9 @@ def connect(path: Path | None) -> sqlite3.Connection:
     with opening:
         if path is not None:
             _make_or_look(path)
-        connection = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False, timeout=PATIENCE)
+        connection = sqlite3.connect(
+            path or ":memory:", isolation_level=None, check_same_thread=False, timeout=PATIENCE
+        )
         try:
             _prepare(connection, path)
         except BaseException:
@@ -61,10 +67,16 @@ def _make_or_look(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         if path.is_dir():
-            raise JournalUnavailable(f"{path} is a folder, not a journal; name a file in it, or {_ELSEWHERE}.") from None
-        seen = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)  # takes no lock, makes no file beside it
+            raise JournalUnavailable(
+                f"{path} is a folder, not a journal; name a file in it, or {_ELSEWHERE}."
+            ) from None
+        if path.stat().st_size == 0:
+            return
+        # Immutable: it takes no lock, and makes no file beside it. What is only in the log it does not see.
+        seen = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
         try:
-            recognised(seen, path)
+            if not recognised(seen, path):
+                raise _foreign(path) from None
         finally:
             seen.close()
 
@@ -78,17 +90,21 @@ def recognised(connection: sqlite3.Connection, path: Path | None) -> bool:
     application, version = (connection.execute(f"PRAGMA {p}").fetchone()[0] for p in ("application_id", "user_version"))
     if application != APPLICATION_ID:
         if application or version or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-            raise JournalUnavailable(
-                f"{path} is an SQLite file of another program, not a journal; nothing in it was changed. Effectful calls are not "
-                f"sent: {_ELSEWHERE}."
-            )
+            raise _foreign(path)
         return False
     if version > VERSION:
         raise JournalUnavailable(
-            f"The journal {path} is of version {version}, and this readmit knows up to {VERSION}; nothing in it was changed. "
-            f"Effectful calls are not sent: update readmit, or {_ELSEWHERE}."
+            f"The journal {path} is of version {version}, and this readmit knows up to {VERSION}; nothing in it was "
+            f"changed. Effectful calls are not sent: update readmit, or {_ELSEWHERE}."
         )
     return True
+
+
+def _foreign(path: Path | None) -> JournalUnavailable:
+    return JournalUnavailable(
+        f"{path} is a file of another program, not a journal; nothing in it was changed. "
+        f"Effectful calls are not sent: {_ELSEWHERE}."
+    )
 
 
 def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
@@ -97,13 +113,13 @@ def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
     mode = _patiently(connection, "PRAGMA journal_mode = WAL")
     if path is not None and mode != "wal":
         raise JournalUnavailable(
-            f"The journal {path} cannot have a write-ahead log (SQLite says {mode!r}): its file system lacks what that needs. "
-            f"Effectful calls are not sent: put it on a local disk, or {_ELSEWHERE}."
+            f"The journal {path} cannot have a write-ahead log (SQLite says {mode!r}): its file system lacks what that "
+            f"needs. Effectful calls are not sent: put it on a local disk, or {_ELSEWHERE}."
         )
-    connection.execute("PRAGMA wal_autocheckpoint = 0")  # see SQLiteJournal
+    connection.execute("PRAGMA synchronous = NORMAL")  # see Connection, also for the next line
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    connection.execute("PRAGMA checkpoint_fullfsync = ON")  # macOS, see `sync`
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
-    connection.execute("PRAGMA fullfsync = ON")  # macOS: without it the drive may hold the data back
-    connection.execute("PRAGMA checkpoint_fullfsync = ON")
     connection.execute("BEGIN IMMEDIATE")  # a file that can only be read is found out here, not at the first call
     connection.execute("ROLLBACK")
 
@@ -133,10 +149,25 @@ def _patiently(connection: sqlite3.Connection, pragma: str) -> str:
             time.sleep(0.005)
 
 
+def sync(fd: int) -> None:
+    """Returns when what was written to a file is on the disk itself.
+
+    Raises:
+        OSError: the disk says no. What was written before may be lost too.
+    """
+    if sys.platform == "darwin":
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # its fsync leaves the data in the drive's own memory
+    else:
+        os.fdatasync(fd)
+
+
 def unavailable(name: str, what: str, error: Exception) -> JournalUnavailable:
     """What happened to the journal, and what to do now."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return JournalUnavailable(f"The journal {name} {what}: {error}. Effectful calls are not sent until it can be: {_ADVICE.get(code, _REACH)}.")
+    advice = _ADVICE.get(code, _REACH)
+    return JournalUnavailable(
+        f"The journal {name} {what}: {error}. Effectful calls are not sent until it can be: {advice}."
+    )
 
 
 _REACH = f"make the file and its folder writable, or {_ELSEWHERE}"
@@ -144,9 +175,10 @@ _DAMAGED = (
     "put the file and its -wal aside for an expert and restore a copy; calls it held may have had their effect. "
     f"Or, knowing that, {_ELSEWHERE}"
 )
+_HELD = f"another process has held it for {PATIENCE:.0f} seconds; find it (`lsof` names it) and end it"
 _ADVICE = {
-    sqlite3.SQLITE_BUSY: f"another process has held it for {PATIENCE:.0f} seconds; find it (`lsof` names it) and end it",
-    sqlite3.SQLITE_LOCKED: f"another process has held it for {PATIENCE:.0f} seconds; find it (`lsof` names it) and end it",
+    sqlite3.SQLITE_BUSY: _HELD,
+    sqlite3.SQLITE_LOCKED: _HELD,
     sqlite3.SQLITE_FULL: "make room on its disk",
     sqlite3.SQLITE_IOERR: "look at the disk and its free space; the system's log says more",
     sqlite3.SQLITE_CORRUPT: _DAMAGED,

@@ -37,8 +37,8 @@ class Notes:
         """Takes one more, and sees to it that it is written."""
         if self._closed.is_set():
             _log.error(
-                "The journal was closed before the call ended: %s of occurrence %s is not recorded. What the journal does not know "
-                "of its effect reads as unknown.",
+                "The journal was closed before the call ended: %s of occurrence %s is not recorded. "
+                "What it does not know of an effect reads as unknown.",
                 ", ".join(type(e).__name__ for e in change.events),
                 change.occurrence_id,
             )

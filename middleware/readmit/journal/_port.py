@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from readmit._errors import JournalUnavailable
 from readmit._fold import Head
 from readmit._identity import Found
 from readmit._model import AnyEvent
 
 
 class Query(NamedTuple):
-    """What to look up for one call: identity names, and open occurrences of its slot.
-
-    Of `counted` names only the number of times they were taken matters, not the occurrences under them.
-    """
+    """What to look up for one call: identity names, and open occurrences of its slot."""
 
     names: tuple[str, ...]
     slot: str
     signature: str
     digest: str
-    counted: tuple[str, ...] = ()
 
 
 class Change(NamedTuple):
@@ -41,6 +38,10 @@ class Change(NamedTuple):
 
 class Stale(Exception):
     """Something was recorded since the decision was made: decide again."""
+
+
+class Unsynced(JournalUnavailable):
+    """It is written, but a power failure may undo it: whoever asked for more does not act on it."""
 
 
 class Journal(Protocol):
@@ -70,7 +71,7 @@ class Journal(Protocol):
 
         Raises:
             Stale: a version is no longer the expected one, or a name was taken; nothing was written.
-            JournalUnavailable: nothing is known to be written.
+            JournalUnavailable: nothing was written; or, if it is `Unsynced`, it was, but is not durable.
         """
 
     def note(self, change: Change) -> None:

@@ -100,9 +100,9 @@ class Heads:
 
 def matches(c: sqlite3.Connection, query: Query) -> Matches:
     """What the file holds about a call, all of it true at one time."""
-    asked = (*query.names, *query.counted)
     found = Matches({}, [], [])
-    for what, ordinal, occurrence in c.execute(_lookup(len(asked)), (query.slot, query.signature, query.digest, *asked)).fetchall():
+    rows = c.execute(_lookup(len(query.names)), (query.slot, query.signature, query.digest, *query.names)).fetchall()
+    for what, ordinal, occurrence in rows:
         if what == 1:
             found.equal.append(occurrence)
         elif what == 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import threading
@@ -18,7 +19,7 @@ from readmit._identity import Found
 from readmit.journal import _file
 from readmit.journal._connection import Connection
 from readmit.journal._notes import Notes
-from readmit.journal._port import Change, Query, Stale
+from readmit.journal._port import Change, Query, Stale, Unsynced
 from readmit.journal._rows import Heads, matches
 
 if TYPE_CHECKING:
@@ -81,7 +82,9 @@ class SQLiteJournal:
     def _ready(self) -> sqlite3.Connection:
         """The connection, with a token to answer for what it writes."""
         if self._closed:
-            raise JournalUnavailable(f"The journal {self.name} was closed. Effectful calls are not sent; open it again.")
+            raise JournalUnavailable(
+                f"The journal {self.name} was closed. Effectful calls are not sent; open it again."
+            )
         connection = self._file.get()
         if self._owners is not None and not self._owners.token:
             try:
@@ -99,10 +102,7 @@ class SQLiteJournal:
 
     def _find(self, c: sqlite3.Connection, query: Query) -> Found:
         seen = matches(c, query)
-        named = {
-            name: (ordinal, None if name in query.counted else self._load(c, occurrence))
-            for name, (ordinal, occurrence) in seen.named.items()
-        }
+        named = {name: (ordinal, self._load(c, occurrence)) for name, (ordinal, occurrence) in seen.named.items()}
         return Found(named, self._loaded(c, sorted(seen.equal)), self._loaded(c, sorted(seen.other_signature)))
 
     def _loaded(self, c: sqlite3.Connection, occurrences: Iterable[str]) -> list[Head]:
@@ -123,7 +123,9 @@ class SQLiteJournal:
 
     def named(self, name: str) -> list[Head]:
         """Every occurrence under a name, oldest first."""
-        return self._read(lambda c: self._loaded(c, _column(c, "SELECT occurrence FROM names WHERE name = ? ORDER BY ordinal", name)))
+        return self._read(
+            lambda c: self._loaded(c, _column(c, "SELECT occurrence FROM names WHERE name = ? ORDER BY ordinal", name))
+        )
 
     def open(self) -> Iterator[Head]:
         """Every open occurrence, oldest first."""
@@ -150,16 +152,26 @@ class SQLiteJournal:
             self._ready()
             notes = self._notes.take()
             try:
-                heads = self._written([*notes, *changes], durable=durable)
+                heads = self._written([*notes, *changes])
             except BaseException:
                 self._notes.give_back(notes)
                 raise
             self._documents.clear()
             self._heads.committed(heads)
+            transaction = self._file.committed
             self._file.checkpoint()
-            return heads[len(notes) :]
+        if durable:
+            self._make_durable(transaction)
+        return heads[len(notes) :]
 
-    def _written(self, changes: Sequence[Change], *, durable: bool) -> list[Head]:
+    def _make_durable(self, transaction: int) -> None:
+        try:
+            self._file.make_durable(transaction)
+        except OSError as error:
+            with self._lock:
+                raise Unsynced(*self._file.failed("cannot be made durable", error).args) from error
+
+    def _written(self, changes: Sequence[Change]) -> list[Head]:
         def statements(c: sqlite3.Connection) -> list[Head]:
             if self._documents:
                 c.executemany("INSERT OR IGNORE INTO documents VALUES (?, ?)", self._documents.items())
@@ -167,12 +179,12 @@ class SQLiteJournal:
 
         try:
             try:
-                return self._file.write(statements, durable=durable)
+                return self._file.write(statements)
             except sqlite3.IntegrityError as error:
                 if error.sqlite_errorcode not in _TAKEN:
                     raise
                 self._heads.forget(change.occurrence_id for change in changes)
-            return self._file.write(statements, durable=durable)
+            return self._file.write(statements)
         except sqlite3.IntegrityError as error:
             if error.sqlite_errorcode in _TAKEN:
                 raise Stale(str(error)) from error
@@ -214,6 +226,8 @@ class SQLiteJournal:
     def before_fork(self) -> None:
         """Closes the file: SQLite cannot be carried over. Both sides open it again when they need it."""
         self._lock.acquire()
+        with contextlib.suppress(OSError):  # who waits for it is told by `make_durable`
+            self._file.make_durable(self._file.committed)
         self._file.drop()
 
     def after_fork(self, *, child: bool) -> None:
@@ -232,8 +246,8 @@ def _owners(path: Path) -> Owners:
         from readmit.journal._owners import Owners
     except ImportError as error:
         raise JournalUnavailable(
-            f"The journal {path} cannot be used on this system, which has no `fcntl` file locks: for now a journal in a file needs "
-            "Linux or macOS. Use configure(journal=':memory:') here."
+            f"The journal {path} cannot be used on this system, which has no `fcntl` file locks: for now a journal in "
+            "a file needs Linux or macOS. Use configure(journal=':memory:') here."
         ) from error
     return Owners(path.with_name(path.name + "-owners"))
 
@@ -264,5 +278,7 @@ def _after_fork(*, child: bool) -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before_fork, after_in_parent=lambda: _after_fork(child=False), after_in_child=lambda: _after_fork(child=True)
+        before=_before_fork,
+        after_in_parent=lambda: _after_fork(child=False),
+        after_in_child=lambda: _after_fork(child=True),
     )

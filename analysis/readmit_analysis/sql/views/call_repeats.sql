@@ -1,4 +1,4 @@
--- call_repeats: executions outside readmit that have the same tool and the same known arguments, put into groups that
+-- call_repeats: executions outside readmit that have the same tool (by the name in their outermost layer) and the same known arguments, put into groups that
 -- may be one intent. One row for each execution; `position` counts within its group.
 --
 -- Two such executions are compared when they share the conversation, or where none is known the trace (`link`). A new
@@ -21,20 +21,20 @@ WITH comparable AS (
 ),
 reused AS (
     SELECT call_id FROM comparable WHERE call_id IS NOT NULL
-    GROUP BY call_id HAVING count(DISTINCT tool || arguments_key) > 1
+    GROUP BY call_id HAVING count(DISTINCT outer_tool || arguments_key) > 1
 ),
 in_order AS (
     SELECT
         c.*,
-        lag(trace_id) OVER (PARTITION BY link, tool, arguments_key ORDER BY start_ns, span_id) AS prev_trace_id,
-        lag(span_id) OVER (PARTITION BY link, tool, arguments_key ORDER BY start_ns, span_id) AS prev_span_id,
-        lag(start_ns) OVER (PARTITION BY link, tool, arguments_key ORDER BY start_ns, span_id) AS prev_start_ns,
-        lag(end_ns) OVER (PARTITION BY link, tool, arguments_key ORDER BY start_ns, span_id) AS prev_end_ns,
-        lag(succeeded) OVER (PARTITION BY link, tool, arguments_key ORDER BY start_ns, span_id) AS prev_succeeded,
-        lag(call_id) OVER (PARTITION BY link, tool, arguments_key ORDER BY start_ns, span_id) AS prev_call_id,
-        lag(host) OVER (PARTITION BY link, tool, arguments_key ORDER BY start_ns, span_id) AS prev_host,
-        lag(outer_span_id) OVER (PARTITION BY link, tool, arguments_key ORDER BY start_ns, span_id) AS prev_outer,
-        lag(agent_span_id) OVER (PARTITION BY link, tool, arguments_key ORDER BY start_ns, span_id) AS prev_agent
+        lag(trace_id) OVER (PARTITION BY link, outer_tool, arguments_key ORDER BY start_ns, span_id) AS prev_trace_id,
+        lag(span_id) OVER (PARTITION BY link, outer_tool, arguments_key ORDER BY start_ns, span_id) AS prev_span_id,
+        lag(start_ns) OVER (PARTITION BY link, outer_tool, arguments_key ORDER BY start_ns, span_id) AS prev_start_ns,
+        lag(end_ns) OVER (PARTITION BY link, outer_tool, arguments_key ORDER BY start_ns, span_id) AS prev_end_ns,
+        lag(succeeded) OVER (PARTITION BY link, outer_tool, arguments_key ORDER BY start_ns, span_id) AS prev_succeeded,
+        lag(call_id) OVER (PARTITION BY link, outer_tool, arguments_key ORDER BY start_ns, span_id) AS prev_call_id,
+        lag(host) OVER (PARTITION BY link, outer_tool, arguments_key ORDER BY start_ns, span_id) AS prev_host,
+        lag(outer_span_id) OVER (PARTITION BY link, outer_tool, arguments_key ORDER BY start_ns, span_id) AS prev_outer,
+        lag(agent_span_id) OVER (PARTITION BY link, outer_tool, arguments_key ORDER BY start_ns, span_id) AS prev_agent
     FROM comparable AS c
 ),
 turns AS (
@@ -100,17 +100,17 @@ segmented AS (
     SELECT
         b.*,
         sum(CASE WHEN begins IS NULL THEN 0 ELSE 1 END) OVER (
-            PARTITION BY link, tool, arguments_key ORDER BY start_ns, span_id ROWS UNBOUNDED PRECEDING) AS segment
+            PARTITION BY link, outer_tool, arguments_key ORDER BY start_ns, span_id ROWS UNBOUNDED PRECEDING) AS segment
     FROM begun AS b
 ),
 segments AS (
     SELECT
-        link, service, tool, arguments_key, segment,
+        link, service, outer_tool, arguments_key, segment,
         min(start_ns) AS first_ns, max(coalesce(end_ns, start_ns)) AS last_ns,
         max(effect_rank) AS effect_rank, max(CASE WHEN succeeded THEN 1 ELSE 0 END) AS any_success
     FROM segmented
     WHERE conversation_id IS NULL
-    GROUP BY link, service, tool, arguments_key, segment
+    GROUP BY link, service, outer_tool, arguments_key, segment
 ),
 followed AS (
     SELECT
@@ -119,24 +119,24 @@ followed AS (
                   AND first_ns - lag(last_ns) OVER w BETWEEN 0 AND 600000000000
              THEN 1 ELSE 0 END AS follows_in_time
     FROM segments AS s
-    WINDOW w AS (PARTITION BY service, tool, arguments_key ORDER BY first_ns, link, segment)
+    WINDOW w AS (PARTITION BY service, outer_tool, arguments_key ORDER BY first_ns, link, segment)
 ),
 clustered AS (
     SELECT
         f.*,
         sum(1 - follows_in_time) OVER (
-            PARTITION BY service, tool, arguments_key ORDER BY first_ns, link, segment ROWS UNBOUNDED PRECEDING) AS cluster
+            PARTITION BY service, outer_tool, arguments_key ORDER BY first_ns, link, segment ROWS UNBOUNDED PRECEDING) AS cluster
     FROM followed AS f
 ),
 grouped AS (
     SELECT
         s.*,
         coalesce(c.follows_in_time, 0) AS follows_in_time,
-        CASE WHEN c.cluster IS NULL THEN s.link || ' ' || s.tool || ' ' || s.arguments_key || ' ' || s.segment
-             ELSE coalesce(s.service, '') || ' ' || s.tool || ' ' || s.arguments_key || ' ' || c.cluster END AS group_id
+        CASE WHEN c.cluster IS NULL THEN s.link || ' ' || s.outer_tool || ' ' || s.arguments_key || ' ' || s.segment
+             ELSE coalesce(s.service, '') || ' ' || s.outer_tool || ' ' || s.arguments_key || ' ' || c.cluster END AS group_id
     FROM segmented AS s
     LEFT JOIN clustered AS c
-        ON s.conversation_id IS NULL AND c.link = s.link AND c.tool = s.tool AND c.arguments_key = s.arguments_key
+        ON s.conversation_id IS NULL AND c.link = s.link AND c.outer_tool = s.outer_tool AND c.arguments_key = s.arguments_key
         AND c.segment = s.segment AND coalesce(c.service, '') = coalesce(s.service, '')
 )
 SELECT

@@ -43,7 +43,7 @@ called AS (
 )
 SELECT
     trace_id, span_id, parent_span_id, tool, tool_key, service, host, instance, start_ns, end_ns, failed, error_type,
-    status_message, call_id, arguments, arguments_key, outer_span_id, layers, conversation_id, link, agent_span_id,
+    status_message, call_id, arguments, arguments_key, outer_span_id, outer_tool, layers, conversation_id, link, agent_span_id,
     occurrence_id, epoch,
     guarded OR (guarded_inside AND effectful_sends = 0) AS guarded,
     NOT failed AND coalesce(effect_state, 'read') IN ('committed', 'unseen', 'read') AS succeeded,

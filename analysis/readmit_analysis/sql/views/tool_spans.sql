@@ -6,7 +6,7 @@
 -- execution  the rest
 --
 -- Tools match by the last part of their dotted names, unless both spans hold arguments and those differ: then the one
--- calls the other. `outer_span_id` is the outermost span of the same call. `guarded`: the span, or a layer around it,
+-- calls the other. `outer_span_id` is the outermost span of the same call, `outer_tool` the tool's name there. `guarded`: the span, or a layer around it,
 -- is an epoch of readmit; `guarded_inside`: readmit decided about a call below it. Arguments and call id come from the
 -- layers where the span has none.
 
@@ -36,7 +36,7 @@ short AS (
 layers AS (
     SELECT
         i.trace_id, i.span_id AS inner_id, o.span_id AS outer_id, a.depth,
-        o.call_id, o.arguments, o.arguments_key, o.readmit_operation,
+        o.tool AS outer_tool, o.call_id, o.arguments, o.arguments_key, o.readmit_operation,
         row_number() OVER (PARTITION BY i.trace_id, i.span_id ORDER BY a.depth DESC) AS outermost
     FROM short AS i
     JOIN ancestry AS a ON a.trace_id = i.trace_id AND a.span_id = i.span_id
@@ -47,6 +47,7 @@ above AS (
     SELECT
         trace_id, inner_id, count(*) AS layers,
         max(CASE WHEN outermost = 1 THEN outer_id END) AS outer_span_id,
+        max(CASE WHEN outermost = 1 THEN outer_tool END) AS outer_tool,
         max(call_id) AS call_id, max(arguments) AS arguments, max(arguments_key) AS arguments_key,
         max(CASE WHEN readmit_operation IS NOT NULL THEN 1 ELSE 0 END) AS guarded
     FROM layers
@@ -66,6 +67,7 @@ joined AS (
         coalesce(t.arguments, above.arguments) AS arguments,
         coalesce(t.arguments_key, above.arguments_key) AS arguments_key,
         coalesce(above.outer_span_id, t.span_id) AS outer_span_id,
+        coalesce(above.outer_tool, t.tool) AS outer_tool,
         coalesce(above.layers, 0) AS layers,
         t.readmit_operation IS NOT NULL OR coalesce(above.guarded, 0) = 1 AS guarded,
         decided.span_id IS NOT NULL AS guarded_inside,
@@ -87,7 +89,7 @@ twinned AS (
 SELECT
     t.trace_id, t.span_id, t.parent_span_id, t.tool, t.tool_key, t.service, t.host, t.instance, t.start_ns, t.end_ns,
     t.failed, t.error_type, t.status_message, t.readmit_operation, t.occurrence_id, t.epoch, t.call_id, t.arguments,
-    t.arguments_key, t.outer_span_id, t.layers, t.guarded, t.guarded_inside, t.first_twin,
+    t.arguments_key, t.outer_span_id, t.outer_tool, t.layers, t.guarded, t.guarded_inside, t.first_twin,
     CASE
         WHEN t.is_layer THEN 'layer'
         WHEN t.end_ns IS NOT NULL AND t.first_twin <> t.span_id THEN 'twin'

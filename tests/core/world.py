@@ -1,0 +1,469 @@
+"""A small world around the real core: callers, people, a journal, a remote. Each action leads from one world to the next.
+
+A world is a value: what it holds is copied, and a call that is under way is kept as the answers that it has been given,
+so that its generator can be made again and taken another way.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count
+from typing import Any, NamedTuple
+
+from readmit import Approval, Contract
+from readmit._call import Declaration, GuardedCall, Ports, Site
+from readmit._context import Run
+from readmit._contract import Policy
+from readmit._epoch import Epoch
+from readmit._findings import Absent, Finding, Present, Question, Unclear
+from readmit._fold import Head
+from readmit._identity import Call
+from readmit._model import Admitted, Joined, TraceContext
+from readmit._steps import Append, Ask, Done, Execute, Find, Load, Sleep, Step
+from readmit.journal import Change, Stale
+from tests.core.checks import acted, admitted, begun, finished
+from tests.core.memory import MemoryJournal, Store
+from tests.core.remote import FATES, Known, live_through
+
+TICK = int(timedelta(hours=1).total_seconds()) * 10**9  # nanoseconds by which time moves, when it moves
+START = 1_700_000_000 * 10**9
+JOIN_TIMEOUT = 0.003  # seconds: two polls
+
+
+class Variant(NamedTuple):
+    """One way to call the tool. In `framework` and `response` a star stands for the number of the call."""
+
+    text: str = "a"  # the arguments
+    key: str | None = None
+    run: str | None = None
+    framework: str | None = None
+    response: str | None = None
+    call_id: str | None = None
+    principal: str | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether only rule 4 can find what it repeats."""
+        return self.key is None and self.run is None and self.framework in (None, "*")
+
+    def call(self, number: int) -> Call:
+        def each(text: str | None) -> str | None:
+            return str(number) if text == "*" else text
+
+        digest = f"digest of {self.text}"
+        return Call(
+            scope="scope",
+            principal=self.principal,
+            tool="pay",
+            signature="signature",
+            digest=digest,
+            parameters={"text": digest},
+            key=self.key,
+            framework=each(self.framework),
+            response=each(self.response),
+            call_id=self.call_id,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What is explored: a tool, how it is called, what can happen to it and what people can do."""
+
+    name: str
+    contract: Contract = Contract()
+    approval: Approval | None = None
+    read: bool = False
+    hook: bool = False
+    variants: tuple[Variant, ...] = (Variant(),)
+    fates: tuple[str, ...] = ("ok", "lost")
+    acts: tuple[str, ...] = ()
+    callers: int = 2
+    calls: int = 4  # at most, in one history
+    most_acts: int = 3  # at most, in one history
+    gates: bool = True  # whether others can act between a decision and its being written
+    remote: str = "plain"  # or `idempotent`, `keyed`
+    depth: int = 8
+    deeper: int = 10
+
+    @property
+    def declaration(self) -> Declaration:
+        contract = self.contract
+        return Declaration(
+            name="pay",
+            read=self.read,
+            contract=contract,
+            fingerprint=contract.fingerprint,
+            approval=self.approval,
+            reconcile=hook if self.hook else None,
+        )
+
+
+def hook(question: Question) -> Finding:
+    """Stands for the tool's reconcile hook, which the world answers."""
+    raise AssertionError(question)
+
+
+class Answer(NamedTuple):
+    """What a call was given, when, and who was dead then."""
+
+    kind: str  # value, raised, fate
+    value: Any
+    at: int
+    dead: frozenset[str]
+
+
+class Active(NamedTuple):
+    """A call under way."""
+
+    number: int
+    caller: int
+    variant: Variant
+    owner: str
+    taken: tuple[tuple[tuple[str, str], frozenset[int]], ...]  # the run's numbers when it began
+    done: frozenset[str]  # and what the run had answered
+    log: tuple[Answer, ...] = ()
+    stop: str = ""  # gate, inside, joined, asked
+    step: Step | None = None
+    occurrence: str = ""
+    epoch: int = 0
+    finding: Finding | None = None
+
+
+class EpochTruth(NamedTuple):
+    """What really became of one epoch."""
+
+    fate: str = "running"
+    acts: bool = False
+    undone: bool = False
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Who still waits for the result of an occurrence, kept by hand."""
+
+    here: int = 0  # admitted or joined, and still there
+    gone: int = 0  # left without it, and nobody took over
+    told: int = 0  # had the result
+
+
+class Silent:
+    """Spans that nobody watches."""
+
+    span = None
+    context = TraceContext(trace_id="0" * 32, span_id="0" * 16)
+
+    def decided(self, *what: Any, **more: Any) -> None: ...
+    def act(self, *what: Any, **more: Any) -> None: ...
+    def end(self, *what: Any, **more: Any) -> None: ...
+    def discard(self) -> None: ...
+
+    def epoch(self, *what: Any, **more: Any) -> Silent:
+        return self
+
+
+SILENT = Silent()
+
+
+class Live:
+    """A call's generator, made again from what it has been given."""
+
+    def __init__(self, world: World, active: Active) -> None:
+        self.world = world
+        self.active = active
+        self.now = START
+        self.again = True  # what it does was done before
+        self.step: Step | None = None
+        self.done: Done | None = None
+        self.error: BaseException | None = None
+        self.journal = MemoryJournal(world.store, active.owner, self._noted)
+        scenario, ids = world.scenario, count(1)
+        declaration = scenario.declaration
+        ports = Ports(
+            journal=self.journal,
+            spans=SILENT,
+            policy=world.policy,
+            clock=lambda: self.now,
+            new_id=lambda: f"c{active.number}.{next(ids)}",
+            kept={declaration.fingerprint},
+            join_timeout=JOIN_TIMEOUT,
+        )
+        self.run: Run | None = None
+        if active.variant.run is not None:
+            self.run = Run(active.variant.run)
+            self.run.done = set(active.done)
+            self.run._taken = {which: set(numbers) for which, numbers in active.taken}
+        self.call = GuardedCall(ports, declaration, active.variant.call(active.number), Site(self.run, ()), {})
+        self._steps = self.call.steps()
+        for answer in active.log:
+            self.feed(answer)
+        self.again = False
+
+    def _noted(self, change: Change) -> None:
+        if not self.again:
+            self.world.write(self, [change])
+
+    def feed(self, answer: Answer) -> None:
+        """One step further."""
+        self.now, self.journal.dead = answer.at, answer.dead if self.again else None
+        try:
+            if answer.kind == "raised":
+                self.step = self._steps.throw(answer.value())
+            elif answer.kind == "fate":
+                self.step = self._steps.send(self._live_through(answer.value))
+            else:
+                self.step = self._steps.send(answer.value)
+        except StopIteration as stop:
+            self.step, self.done = None, stop.value
+        except BaseException as error:
+            self.step, self.error = None, error
+
+    def _live_through(self, named: tuple[str, str]) -> Done:
+        fate, result = named
+        assert isinstance(self.step, Execute) and self.step.epoch is not None
+        return live_through(FATES[fate], self.step.epoch, self.now, result, keyed=self.world.scenario.remote == "keyed")
+
+
+@dataclass(slots=True)
+class World:
+    """Everything there is, and how it came about."""
+
+    scenario: Scenario
+    store: Store = field(default_factory=Store)
+    policy: Policy = Policy()
+    active: dict[int, Active] = field(default_factory=dict)  # by caller
+    lives: dict[int, int] = field(default_factory=dict)  # how often a caller has crashed
+    runs: dict[int, tuple[tuple[tuple[tuple[str, str], frozenset[int]], ...], frozenset[str]]] = field(default_factory=dict)
+    calls: int = 0
+    acts: int = 0
+    ticks: int = 0
+    truth: dict[tuple[str, int], EpochTruth] = field(default_factory=dict)
+    ledger: dict[str, Ledger] = field(default_factory=dict)
+    fences: dict[str, int] = field(default_factory=dict)  # epochs for which a person's finding stands in
+    touched: frozenset[str] = frozenset()  # occurrences that a person has settled or closed
+    withheld: frozenset[int] = frozenset()  # calls that began after an equal one was denied
+    keys: dict[str, int] = field(default_factory=dict)  # what the remote remembers, since when
+    last: str = ""  # the occurrence of the call that was last seen
+    trace: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        contract = self.scenario.contract
+        self.store.documents[contract.fingerprint] = contract.document()
+
+    def copy(self) -> World:
+        new = copy.copy(self)
+        new.store = self.store.copy()
+        for name in ("active", "lives", "runs", "truth", "keys", "fences"):
+            setattr(new, name, dict(getattr(self, name)))
+        new.ledger = {occurrence: copy.copy(ledger) for occurrence, ledger in self.ledger.items()}
+        return new
+
+    @property
+    def now(self) -> int:
+        return START + self.ticks * TICK
+
+    def owner(self, caller: int) -> str:
+        return f"owner {caller}.{self.lives.get(caller, 0)}"
+
+    # -- calls ----------------------------------------------------------------------------------------------------
+
+    def call(self, caller: int, variant: Variant) -> None:
+        """A call begins and goes as far as it can go by itself."""
+        self.calls += 1
+        taken, done = self.runs.get(caller, ((), frozenset()))
+        active = Active(self.calls, caller, variant, self.owner(caller), taken, done)
+        expected = begun(self, variant)
+        self._onward(active, Answer("value", None, self.now, self.store.dead))
+        expected(self)
+
+    def answer(self, caller: int, kind: str, value: Any = None) -> None:
+        """What a stopped call waits for arrives."""
+        active = self.active.pop(caller)
+        if active.stop == "gate":
+            assert isinstance(active.step, Append)
+            live = Live(self, active)
+            self._onward(active, self._appended(live, active.step), live)
+            return
+        if isinstance(active.step, Ask) and kind == "value":
+            self.settled(active.occurrence, value, active.step.argument.epoch)
+        self._onward(active, Answer(kind, value, self.now, self.store.dead))
+
+    def _onward(self, active: Active, answer: Answer, live: Live | None = None) -> None:
+        live = live or Live(self, active)
+        log = list(active.log)
+        while True:
+            live.feed(answer)
+            log.append(answer)
+            step = live.step
+            match step:
+                case None:
+                    self._over(live)
+                    return
+                case Find():
+                    value: Any = live.journal.find(step.query)
+                case Load():
+                    value = live.journal.load(step.occurrence_id)
+                case Append(durable=True) if self.scenario.gates:
+                    self._stop(live, log, "gate")
+                    return
+                case Append():
+                    answer = self._appended(live, step)
+                    continue
+                case Ask() if step.function is not hook:
+                    value = step.function(step.argument)
+                case Ask():
+                    self._stop(live, log, "asked", finding=self.found(step.argument.occurrence_id, step.argument.epoch))
+                    return
+                case Sleep():
+                    self._stop(live, log, "joined")
+                    return
+                case Execute(epoch=Epoch() as epoch):
+                    self.truth[epoch.occurrence_id, epoch.number] = EpochTruth()
+                    self._stop(live, log, "inside", epoch=epoch.number)
+                    return
+                case _:
+                    raise AssertionError(step)
+            answer = Answer("value", value, self.now, self.store.dead)
+
+    def _stop(self, live: Live, log: list[Answer], stop: str, *, epoch: int = 0, finding: Finding | None = None) -> None:
+        active, occurrence = live.active, live.call._occurrence or ""
+        self.last = occurrence
+        self.active[active.caller] = active._replace(
+            log=tuple(log), stop=stop, step=live.step, occurrence=occurrence, epoch=epoch, finding=finding
+        )
+
+    def _appended(self, live: Live, step: Append) -> Answer:
+        try:
+            heads = self.write(live, step.changes)
+        except Stale:
+            return Answer("raised", Stale, self.now, self.store.dead)
+        return Answer("value", heads, self.now, self.store.dead)
+
+    def write(self, live: Live | None, changes: Any) -> list[Head]:
+        """Writes to the journal, and looks at what is written."""
+        before = self.store.heads
+        heads = self.store.apply(changes)
+        for change in changes:
+            ledger = self.ledger.setdefault(change.occurrence_id, Ledger())
+            for event in change.events:
+                match event:
+                    case Admitted() | Joined(call=str()):
+                        ledger.gone -= 1 if ledger.gone else 0
+                        ledger.here += 1
+                        if isinstance(event, Admitted):
+                            assert live is not None
+                            admitted(self, live, before.get(change.occurrence_id), change, event)
+                    case _:
+                        pass
+        return heads
+
+    # -- endings --------------------------------------------------------------------------------------------------
+
+    def fate(self, caller: int, name: str) -> None:
+        """The body of a call goes one way or the other."""
+        active, fate = self.active[caller], FATES[name]
+        acts = fate.acts and self._takes_effect(active)
+        at = (active.occurrence, active.epoch)
+        self.truth[at] = EpochTruth(name, acts)
+        number = sum(t.acts for t in self.truth.values())
+        self.answer(caller, "fate", (name, f"{active.variant.text} {active.variant.key} paid as {number}"))
+        acted(self, active.occurrence)
+
+    def _takes_effect(self, active: Active) -> bool:
+        """Whether the remote does it again: one that is idempotent, or knows the key, does it once."""
+        if self.scenario.remote == "idempotent":
+            return not self.effects(active.occurrence, active.epoch)
+        if self.scenario.remote == "keyed":
+            live = Live(self, active)
+            assert isinstance(live.step, Execute) and live.step.epoch is not None
+            key = live.step.epoch.idempotency_key
+            lifetime = self.scenario.contract.key_lifetime_ns or 0
+            if key in self.keys and self.now - self.keys[key] < lifetime:
+                return False
+            self.keys[key] = self.now
+        return True
+
+    def crash(self, caller: int, *, acts: bool) -> None:
+        """The process of a caller dies where it stands."""
+        active = self.active.pop(caller, None)
+        self.store.dead |= {self.owner(caller)}
+        self.lives[caller] = self.lives.get(caller, 0) + 1
+        self.runs.pop(caller, None)
+        if active is None:
+            return
+        if active.stop == "inside":
+            acts = acts and self._takes_effect(active)
+            self.truth[active.occurrence, active.epoch] = EpochTruth("crashed", acts)
+            acted(self, active.occurrence)
+        if active.stop in ("inside", "joined"):
+            self._gone(active.occurrence)
+
+    def _gone(self, occurrence: str) -> None:
+        ledger = self.ledger[occurrence]
+        ledger.here -= 1
+        ledger.gone += 1
+
+    def _over(self, live: Live) -> None:
+        active, call = live.active, live.call
+        occurrence = self.last = call._occurrence or ""
+        ledger = self.ledger.setdefault(occurrence, Ledger())
+        if live.run is not None:
+            taken = tuple(sorted((which, frozenset(n)) for which, n in live.run._taken.items()))
+            self.runs[active.caller] = (taken, frozenset(live.run.done))
+        executed, joined = call._executed, call._waiting is not None
+        if finished(self, live, self._fate_of(live)):
+            ledger.told += 1
+            if executed or joined:
+                ledger.here -= 1
+            elif ledger.gone:
+                ledger.gone -= 1
+        elif executed or joined:
+            self._gone(occurrence)
+
+    def _fate_of(self, live: Live) -> str:
+        if not live.call._executed:
+            return ""
+        token = live.call.token
+        head = self.store.heads[live.call._occurrence or ""]
+        return next(self.truth[head.id, a.epoch].fate for a in head.admissions if a.call == token)
+
+    # -- truth ----------------------------------------------------------------------------------------------------
+
+    def epochs(self, occurrence: str, fence: int = 99) -> Iterator[tuple[int, EpochTruth]]:
+        return ((e, t) for (o, e), t in self.truth.items() if o == occurrence and e <= fence)
+
+    def effects(self, occurrence: str, fence: int = 99) -> int:
+        """How often the remote has done it, and it was not undone."""
+        return sum(t.acts and not t.undone for _, t in self.epochs(occurrence, fence))
+
+    def settled(self, occurrence: str, finding: Finding, fence: int) -> None:
+        """A finding is recorded; one that it is there settles what is newer, too."""
+        if isinstance(finding, Present):
+            self.fences[occurrence] = 99
+        elif isinstance(finding, Absent):
+            self.fences[occurrence] = max(fence, self.fences.get(occurrence, 0))
+
+    def running(self, occurrence: str, fence: int = 99) -> bool:
+        """Whether something can still arrive."""
+        return any(t.fate == "running" for _, t in self.epochs(occurrence, fence))
+
+    def doubtful(self, occurrence: str) -> bool:
+        """Whether nobody who saw all that was seen could say what the effect is."""
+        fence = self.fences.get(occurrence, 0)
+        known = [
+            (epoch, Known.DOUBT if t.fate in ("running", "crashed") else FATES[t.fate].known)
+            for epoch, t in self.epochs(occurrence)
+            if not t.undone
+        ]
+        if any(k is Known.DONE for _, k in known):
+            return False
+        return any(k is Known.DOUBT and epoch > fence for epoch, k in known)
+
+    def found(self, occurrence: str, fence: int) -> Finding:
+        """What an honest look at the remote finds."""
+        if self.effects(occurrence, fence):
+            return Present("receipt")
+        return Unclear("on its way") if self.running(occurrence, fence) else Absent(authoritative=True)
+
