@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -78,3 +79,9 @@ class Coverage:
         plain["services"] = list(self.services)
         plain["rejects"] = [{**asdict(reject), "path": str(reject.path)} for reject in self.rejects]
         return plain
+
+    def _repr_html_(self) -> str:
+        rows = [(name, value) for name, value in self.as_dict().items() if name != "rejects"]
+        rows += [(f"not read: {reject.path.name}", reject.reason) for reject in self.rejects]
+        cells = (f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>" for name, value in rows)
+        return f"<table>{''.join(cells)}</table>"

@@ -88,11 +88,12 @@ def decide(contract: Contract, head: Head, permits: Grants, request: Request, po
         return Refuse(Refusal.ALREADY_COMMITTED, "", ("effect",), ("compensate",))
     if head.abandoned:  # row 3
         return Refuse(Refusal.ABANDONED, "", ("record",))
-    if head.contradicted:
-        return Refuse(Refusal.CONFLICT, "contradictory verdicts", ("authority",), _end(effect))
-    if head.denials:
-        return Refuse(Refusal.DENIED, "", ("authority",), _end(effect))
     in_flight = [e.admitted.epoch for e in epochs if e.in_flight]
+    ends = ("declare_unknown",) if in_flight and request.owner_alive else _end(effect)
+    if head.contradicted:
+        return Refuse(Refusal.CONFLICT, "contradictory verdicts", ("authority",), ends)
+    if head.denials:
+        return Refuse(Refusal.DENIED, "", ("authority",), ends)
     if in_flight and request.reentrant:  # row 4
         return Refuse(Refusal.REENTRANT, "", ("admission",))
     if in_flight and request.owner_alive:

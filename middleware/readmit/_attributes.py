@@ -16,6 +16,7 @@ from readmit._fold import Head
 from readmit._model import (
     Admitted,
     EffectState,
+    Ended,
     Granted,
     PermitSource,
     PermitState,
@@ -153,3 +154,8 @@ def ended(head: Head, number: int) -> Attributes:
     if own.ended is not None and own.ended.unstorable:
         attributes["readmit.result.unstorable"] = own.ended.unstorable
     return attributes
+
+
+def ended_at(head: Head, number: int) -> int | None:
+    """When the journal says that an epoch ended, in nanoseconds since the Unix epoch."""
+    return next((e.at for _, e in head.effect if isinstance(e, Ended) and e.epoch == number), None)

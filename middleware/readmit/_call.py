@@ -33,6 +33,7 @@ from readmit._model import (
     Joined,
     Left,
     Opened,
+    Outcome,
     OwnerLost,
     RecoveryKind,
     Refusal,
@@ -67,10 +68,21 @@ class Declaration:
 class Spans(Protocol):
     """What the call tells whoever watches. It never raises: telemetry fails open."""
 
-    def decided(self, call: GuardedCall, head: Head, decision: Decision, epoch: int, admission: str, started: int) -> None:
-        """One decision, as a span that is ended now."""
+    def decided(
+        self,
+        call: GuardedCall,
+        head: Head,
+        decision: Decision,
+        epoch: int,
+        admission: str,
+        started: int,
+        of: EpochSpan | None = None,
+    ) -> None:
+        """One decision, as a span that is ended now; `of` is the span of the epoch that it admitted."""
 
-    def epoch(self, call: GuardedCall, head: Head, decision: Admit | None, number: int, admission: str) -> EpochSpan:
+    def epoch(
+        self, call: GuardedCall, head: Head, decision: Admit | None, number: int, admission: str, at: int
+    ) -> EpochSpan:
         """Starts the span of an epoch that is about to be admitted; number 0: of a run that no journal holds."""
 
     def act(self, operation: str, head: Head, attributes: dict[str, Any]) -> None:
@@ -164,7 +176,7 @@ class GuardedCall:
         _log.warning("%s %s runs all the same, unrecorded: nothing is blocked in observe mode.", error, self.tool.name)
         now = self.ports.clock()
         head = fold(Head(id=self._occurrence or self.ports.new_id()), self._opened(now))
-        span = self.ports.spans.epoch(self, head, None, 0, "")
+        span = self.ports.spans.epoch(self, head, None, 0, "", now)
         head = fold(head, self._admitted(head, None, None, span, "", now))
         epoch = self._epoch(head, span)
         done: Done = yield Execute(epoch)
@@ -313,20 +325,24 @@ class GuardedCall:
         if self.tool.fingerprint not in ports.kept:
             ports.journal.keep_document(self.tool.fingerprint, self.tool.contract.document())
             ports.kept.add(self.tool.fingerprint)
-        span = ports.spans.epoch(self, head, decision, number, admission)
+        span = ports.spans.epoch(self, head, decision, number, admission, opened.now)
         admitted = self._admitted(head, decision, would, span, admission, opened.now)
         names = opened.names
         if self._abandoned is not None:
             names = (*names, (f"abandoned:{self.call.equal}", 0))
+        unsent = None
         try:
             (head,) = yield Append([opened.change(self.call, (admitted,), names)], durable=True)
-        except BaseException:
-            span.discard()
-            raise
-        ports.spans.decided(self, opened.head, decision or would or Refuse(Refusal.CONFLICT), number, admission, opened.started)
+        except BaseException as error:
+            if not isinstance(error, JournalUnavailable) or not error.written:
+                span.discard()
+                raise
+            head = fold(head, admitted)
+            unsent = Done(Outcome.RAISED, error=error, started=False)
+        ports.spans.decided(self, opened.head, decision or would or Refuse(Refusal.CONFLICT), number, admission, opened.now, span)
         self._executed = True
         epoch = self._epoch(head, span)
-        done: Done = yield Execute(epoch)
+        done: Done = unsent if unsent is not None and not self.tool.observe else (yield Execute(epoch))
         return (yield from self._settle(head, epoch, span, done))
 
     def _admitted(
@@ -417,7 +433,7 @@ class GuardedCall:
         head = opened.head
         admission = self.ports.new_id()
         events: list[AnyEvent] = []
-        request_id = next((s.id for s in head.waiting if s.suspension is RecoveryKind.CONFIRMATION), None)
+        request_id = next((s.id for s in head.waiting if s.suspension is RecoveryKind.CONFIRMATION and not head.answered(s)), None)
         if refuse.ask:
             events.append(self._asked(head, opened.now))
             request_id = events[0].id  # type: ignore[union-attr]

@@ -164,12 +164,16 @@ def revoke(permit_id: str, *, by: str) -> None:
     _guard.revoke(permit_id, by=by)
 
 
-def authenticated(*, principal: str | None, scope: str | None = None, credential: Mapping[str, Any] | str | None = None) -> str:
+def authenticated(
+    *, principal: str | None, scope: str | None = None, credential: Mapping[str, Any] | str | None = None
+) -> str:
     """`Guard.authenticated` of the default guard."""
     return _guard.authenticated(principal=principal, scope=scope, credential=credential)
 
 
-def reconcile(occurrence_id: str, finding: Finding | None = None, *, epoch: int | None = None, by: str | None = None) -> Finding:
+def reconcile(
+    occurrence_id: str, finding: Finding | None = None, *, epoch: int | None = None, by: str | None = None
+) -> Finding:
     """`Guard.reconcile` of the default guard."""
     return _guard.reconcile(occurrence_id, finding, epoch=epoch, by=by)
 

@@ -205,9 +205,7 @@ class AsyncAnswers(Answers):
         return following
 
 
-async def drive_async(
-    steps: Steps, journal: Journal | None, body: Callable[[Epoch | None], Awaitable[Done]]
-) -> Any:
+async def drive_async(steps: Steps, journal: Journal | None, body: Callable[[Epoch | None], Awaitable[Done]]) -> Any:
     """Runs a call of a coroutine function."""
     answers = AsyncAnswers(steps, journal)
     step = answers.send()

@@ -29,7 +29,12 @@ class JournalUnavailable(ReadmitError):
     """The journal cannot be opened or written: an effectful call is not sent, a read-only call runs.
 
     The message names the journal, what failed, and what to do.
+
+    Attributes:
+        written: it is in the journal, but a power failure may undo it: nothing may be done on the strength of it.
     """
+
+    written = False
 
 
 class OperatorError(ReadmitError):

@@ -19,7 +19,6 @@ from readmit import _tool
 from readmit._absent import AbsentJournal
 from readmit._call import JOIN_TIMEOUT, Declaration, Ports
 from readmit._context import UNNAMED
-from readmit._context import UNNAMED
 from readmit._contract import Approval, Contract, Policy
 from readmit._declare import EFFECTS, UNSTATED, Effect, Mode, Told, ToolSpec, declare
 from readmit._errors import JournalUnavailable
@@ -43,7 +42,11 @@ def default_path() -> str:
     if named := os.environ.get("READMIT_JOURNAL"):
         return named
     program = getattr(sys.modules.get("__main__"), "__file__", None)
-    if program is not None and not Path(program).resolve().is_relative_to(Path(sys.prefix).resolve()) and Path(program).suffix == ".py":
+    if (
+        program is not None
+        and not Path(program).resolve().is_relative_to(Path(sys.prefix).resolve())
+        and Path(program).suffix == ".py"
+    ):
         return str(Path(program).resolve().parent / "readmit.db")
     return str(Path.cwd() / "readmit.db")
 

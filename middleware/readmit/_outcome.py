@@ -182,7 +182,12 @@ def speak_for_outer(epoch: Epoch, head: Head) -> None:
     effect = head.effects()
     if effect.state is None:
         return
-    outer.inner_effect(head.id, Evidence(state=_plain(effect.state, effect.present), strength=effect.strength or Strength.TESTIMONY, rule=effect.rule))
+    outer.inner_effect(
+        head.id,
+        Evidence(
+            state=_plain(effect.state, effect.present), strength=effect.strength or Strength.TESTIMONY, rule=effect.rule
+        ),
+    )
 
 
 def _plain(state: EffectState, present: bool) -> EffectState:
@@ -192,21 +197,36 @@ def _plain(state: EffectState, present: bool) -> EffectState:
     return EffectState.REJECTED if state is EffectState.COMPENSATED else state
 
 
-def reconciled(finding: _findings.Finding, question: _findings.Question, *, at: int, by: str | None, via: str) -> Reconciled:
+def reconciled(
+    finding: _findings.Finding, question: _findings.Question, *, at: int, by: str | None, via: str
+) -> Reconciled:
     """A finding as an event; its fence is the last epoch that existed when the question was asked."""
     match finding:
         case _findings.Present(receipt=receipt):
             echoed = bool(receipt) and (question.occurrence_id in receipt or question.idempotency_key in receipt)
             result = _stored(finding.result) if finding.has_result else None
             strength = Strength.TESTIMONY if by else _findings.present_strength(echoed=echoed)
-            return Reconciled(at=at, fence=question.epoch, finding="present", strength=strength, receipt=receipt, result=result, by=by, via=via)
+            return Reconciled(
+                at=at,
+                fence=question.epoch,
+                finding="present",
+                strength=strength,
+                receipt=receipt,
+                result=result,
+                by=by,
+                via=via,
+            )
         case _findings.Absent(authoritative=True):
             strength = Strength.TESTIMONY if by else Strength.CONTRACT
             return Reconciled(at=at, fence=question.epoch, finding="absent", strength=strength, by=by, via=via)
         case _findings.Absent():
-            return Reconciled(at=at, fence=question.epoch, finding="absent_for_now", strength=Strength.TESTIMONY, by=by, via=via)
+            return Reconciled(
+                at=at, fence=question.epoch, finding="absent_for_now", strength=Strength.TESTIMONY, by=by, via=via
+            )
         case _findings.Unclear(why=why):
-            return Reconciled(at=at, fence=question.epoch, finding="unclear", strength=Strength.TESTIMONY, receipt=why, by=by, via=via)
+            return Reconciled(
+                at=at, fence=question.epoch, finding="unclear", strength=Strength.TESTIMONY, receipt=why, by=by, via=via
+            )
 
 
 def _stored(value: Any) -> bytes | None:

@@ -11,7 +11,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, ParamSpec
 
 from opentelemetry import trace
@@ -19,9 +19,10 @@ from opentelemetry.context import attach, detach
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from readmit._admission import Admit, Decision
-from readmit._attributes import Attributes, decided, ended, identity, permits, prior, recovered, states
+from readmit._attributes import Attributes, decided, ended, ended_at, identity, permits, prior, recovered, states
 from readmit._call import GuardedCall
 from readmit._epoch import Epoch
+from readmit._epoch import EpochSpan as _EpochSpan
 from readmit._fold import Head
 from readmit._model import TraceContext
 from readmit._steps import Done
@@ -56,7 +57,7 @@ class EpochSpan:
     def end(self, head: Head, epoch: Epoch, done: Done) -> None:
         """Ends it with the final states as attributes."""
         self.span.set_attributes(ended(head, epoch.number))
-        finish(self.span, done.error, self._clock())
+        finish(self.span, done.error, ended_at(head, epoch.number) or self._clock())
 
     @_open
     def discard(self) -> None:
@@ -77,9 +78,19 @@ class OpenTelemetrySpans:
 
     @_open
     def decided(
-        self, call: GuardedCall, head: Head, decision: Decision, epoch: int, admission: str, started: int
+        self,
+        call: GuardedCall,
+        head: Head,
+        decision: Decision,
+        epoch: int,
+        admission: str,
+        started: int,
+        of: _EpochSpan | None = None,
     ) -> None:
-        """One decision, as a span that is ended at once: a crash after it cannot take it along."""
+        """One decision, as a span that is ended at once: a crash after it cannot take it along.
+
+        That of an epoch is a child of the epoch's: one trace holds both, and one sampling decision.
+        """
         attributes = {
             **identity(call, head),
             "readmit.operation": "admit",
@@ -90,9 +101,14 @@ class OpenTelemetrySpans:
         }
         if epoch:
             attributes["readmit.epoch"] = epoch
-        self._point(f"admit {call.tool.name}", attributes, _before(head), started)
+        with nullcontext() if of is None else current_span(of.span):
+            span = self._point(f"admit {call.tool.name}", attributes, _before(head), started)
+        if of is not None:
+            of.span.add_link(span.get_span_context(), {"readmit.link": "admission"})
 
-    def epoch(self, call: GuardedCall, head: Head, decision: Admit | None, number: int, admission: str) -> EpochSpan:
+    def epoch(
+        self, call: GuardedCall, head: Head, decision: Admit | None, number: int, admission: str, at: int
+    ) -> EpochSpan:
         """Starts the span of an epoch that is about to be admitted; number 0: of a run that no journal holds."""
         surroundings = trace.get_current_span().get_span_context()
         span: Span = trace.INVALID_SPAN
@@ -112,7 +128,7 @@ class OpenTelemetrySpans:
                 }
             if decision is not None:
                 attributes["readmit.admission.justification"] = str(decision.justification)
-            span = self._started(f"execute_tool {call.tool.name}", attributes, _before(head), self._clock())
+            span = self._started(f"execute_tool {call.tool.name}", attributes, _before(head), at)
         except Exception:
             _log.warning("The span of an epoch could not be started; the call goes on.", exc_info=True)
         outer = call.site.epochs[-1].trace if call.site.epochs else None
@@ -154,8 +170,10 @@ class OpenTelemetrySpans:
     def _started(self, name: str, attributes: Mapping[str, Any], links: Sequence[Link], at: int) -> Span:
         return self._tracer.start_span(name, attributes=attributes, links=links, start_time=at)
 
-    def _point(self, name: str, attributes: Attributes, links: Sequence[Link], at: int) -> None:
-        self._started(name, attributes, links, at).end(end_time=self._clock())
+    def _point(self, name: str, attributes: Attributes, links: Sequence[Link], at: int) -> Span:
+        span = self._started(name, attributes, links, at)
+        span.end(end_time=self._clock())
+        return span
 
 
 def finish(span: Span, error: BaseException | None, at: int) -> None:

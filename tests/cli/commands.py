@@ -34,7 +34,7 @@ class Ran:
 
 def _environment(more: Mapping[str, str] | None, columns: int) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("READMIT_")}
-    return {**kept, "COLUMNS": str(columns), "NO_COLOR": "1", **(more or {})}
+    return {**kept, "COLUMNS": str(columns), "TERM": "dumb", **(more or {})}
 
 
 def readmit(

@@ -9,6 +9,7 @@ from readmit import Contract, Refused
 from readmit._admission import Admit, decide
 from readmit._contract import Policy
 from readmit._fold import Head, fold_all
+from readmit._identity import Call
 from readmit._model import (
     Abandoned,
     Accepted,
@@ -62,8 +63,8 @@ def admitted(world: World, live: Live, before: Head | None, change: Change, even
     permitted(world, live, change.occurrence_id, prior, event)
     answered(prior, event)
     accounted(world, change.occurrence_id, prior, event)
-    if event.epoch == 1:
-        nothing_is_left_open(world, change.occurrence_id, prior, event)
+    if any(isinstance(e, Opened) for e in change.events):
+        knowingly(world, live, prior, event)
 
 
 def explained(world: World, occurrence: str, prior: Iterable[AnyEvent], event: Admitted) -> None:
@@ -160,30 +161,41 @@ def accounted(world: World, occurrence: str, prior: list[AnyEvent], event: Admit
         assert not world.running(occurrence), f"something can still arrive, and {event.justification} repeats it"
 
 
-def nothing_is_left_open(world: World, occurrence: str, prior: list[AnyEvent], event: Admitted) -> None:
-    """A new occurrence is no way around an open one: every equal earlier one is over, or knowingly abandoned."""
+def left_open(world: World, call: Call) -> tuple[str, ...]:
+    """Why a call that looks at the journal now must not become a new occurrence: every equal one that is not over."""
+    if call.run is not None:
+        return ()
+    return tuple(why for h in world.store.heads.values() if _alike(h, call) and (why := _not_over(world, h)))
+
+
+def _alike(head: Head, call: Call) -> bool:
+    opened = head.opened
+    same = (opened.digest, opened.principal, opened.key, opened.run) == (call.digest, call.principal, call.key, None)
+    return same and (call.response is None or call.response != opened.response)
+
+
+def _not_over(world: World, head: Head) -> str:
+    if any(isinstance(e, Abandoned) for e in events_of(head)):
+        return ""
+    if world.running(head.id):
+        return f"{head.id} is still running"
+    if world.doubtful(head.id):
+        return f"{head.id} may have acted"
+    told = world.ledger[head.id].told
+    return f"{head.id} has acted and nobody was told" if world.effects(head.id) and not told else ""
+
+
+def knowingly(world: World, live: Live, prior: list[AnyEvent], event: Admitted) -> None:
+    """A new occurrence is no way around an open one, and says so where it follows an abandoned effect."""
+    if not world.scenario.read:
+        assert not world.left[live.active.number], world.left[live.active.number]
     opened = next(e for e in prior if isinstance(e, Opened))
-    if opened.run is not None:
-        return
     for head in world.store.heads.values():
-        theirs = head.opened
-        if head.id == occurrence or (opened.digest, opened.principal, opened.key) != (
-            theirs.digest,
-            theirs.principal,
-            theirs.key,
-        ):
+        if opened.run is not None or not _alike(head, live.call.call) or not head.abandoned:
             continue
-        if theirs.run is not None or (opened.response is not None and opened.response == theirs.response):
-            continue
-        if any(isinstance(e, Abandoned) for e in events_of(head)):
-            grave = world.doubtful(head.id) or (world.effects(head.id) and not world.ledger[head.id].told)
-            named = {e.abandoned for h in world.store.heads.values() for e in h.admissions} | {event.abandoned}
-            assert not grave or head.id in named, "an abandoned effect that nobody names"
-            continue
-        assert not world.running(head.id), f"{head.id} is still running"
-        assert not world.doubtful(head.id), f"{head.id} may have acted"
-        told = world.ledger[head.id].told
-        assert told or not world.effects(head.id), f"{head.id} has acted and nobody was told"
+        grave = world.doubtful(head.id) or (world.effects(head.id) and not world.ledger[head.id].told)
+        named = {e.abandoned for h in world.store.heads.values() for e in h.admissions} | {event.abandoned}
+        assert not grave or head.id in named, "an abandoned effect that nobody names"
 
 
 # -- when the remote acts -----------------------------------------------------------------------------------------
@@ -215,7 +227,7 @@ def begun(world: World, variant: Variant) -> Callable[[World], None]:
         for h in world.store.heads.values()
         if h.opened.principal == variant.principal and h.opened.key is None and variant.plain and _same(h, variant)
     ]
-    open_ = [h for h in equal if world.doubtful(h) and not world.store.heads[h].abandoned]
+    open_ = [h for h in equal if not world.scenario.read and world.doubtful(h) and not world.store.heads[h].abandoned]
     over = [h for h in equal if _over(world, h)]
     wanted = (variant.call(0).digest, variant.principal, variant.key)
     for head in world.store.heads.values():

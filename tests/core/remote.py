@@ -66,6 +66,7 @@ FATES: dict[str, Fate] = {
     "half": Fate(acts=True, known=Known.DOUBT, sends=(_OK, _422._replace(request="notify")), error=ValueError),
     "refused then lost": Fate(acts=True, known=Known.DOUBT, sends=(_REFUSED, _NO_ANSWER)),
     "raised": Fate(acts=False, known=Known.DOUBT, error=ValueError),
+    "raised before any send": Fate(acts=False, known=Known.NOTHING, error=ValueError),
     "raised after": Fate(acts=True, known=Known.DOUBT, error=ValueError),
     "says not sent": Fate(acts=False, known=Known.NOTHING, error=NotSent),
     "says rejected": Fate(acts=False, known=Known.NOTHING, error=Rejected),
@@ -77,7 +78,8 @@ FATES: dict[str, Fate] = {
     "error text": Fate(acts=True, known=Known.DOUBT, outcome=_RETURNED, text="Error: the gateway timed out"),
     "error text of nothing": Fate(acts=False, known=Known.DOUBT, outcome=_RETURNED, text="Error: the gateway timed out"),
 }
-"""Every fate by its name. Those without sends are for tools whose effects are not all seen."""
+"""Every fate by its name. Those that act without sends are for tools whose effects are not all seen; the one that raised
+before any send is known to have done nothing only where all effects go through guarded clients."""
 
 
 def live_through(fate: Fate, epoch: Epoch, at: int, result: str, *, keyed: bool) -> Done:

@@ -24,7 +24,7 @@ from readmit._identity import Call
 from readmit._model import Admitted, Joined, TraceContext
 from readmit._steps import Append, Ask, Done, Execute, Find, Load, Sleep, Step
 from readmit.journal import Change, Stale
-from tests.core.checks import acted, admitted, begun, finished
+from tests.core.checks import acted, admitted, begun, finished, left_open
 from tests.core.memory import MemoryJournal, Store
 from tests.core.remote import FATES, Known, live_through
 
@@ -243,6 +243,7 @@ class World:
     ledger: dict[str, Ledger] = field(default_factory=dict)
     fences: dict[str, int] = field(default_factory=dict)  # epochs for which a person's finding stands in
     touched: frozenset[str] = frozenset()  # occurrences that a person has settled or closed
+    left: dict[int, tuple[str, ...]] = field(default_factory=dict)  # why a call must not become a new occurrence
     withheld: frozenset[int] = frozenset()  # calls that began after an equal one was denied
     keys: dict[str, int] = field(default_factory=dict)  # what the remote remembers, since when
     last: str = ""  # the occurrence of the call that was last seen
@@ -255,7 +256,7 @@ class World:
     def copy(self) -> World:
         new = copy.copy(self)
         new.store = self.store.copy()
-        for name in ("active", "lives", "runs", "truth", "keys", "fences"):
+        for name in ("active", "lives", "runs", "truth", "keys", "fences", "left"):
             setattr(new, name, dict(getattr(self, name)))
         new.ledger = {occurrence: copy.copy(ledger) for occurrence, ledger in self.ledger.items()}
         return new
@@ -303,6 +304,7 @@ class World:
                     return
                 case Find():
                     value: Any = live.journal.find(step.query)
+                    self.left[active.number] = left_open(self, live.call.call)
                 case Load():
                     value = live.journal.load(step.occurrence_id)
                 case Append(durable=True) if self.scenario.gates:
@@ -374,7 +376,7 @@ class World:
     def _takes_effect(self, active: Active) -> bool:
         """Whether the remote does it again: one that is idempotent, or knows the key, does it once."""
         if self.scenario.remote == "idempotent":
-            return not self.effects(active.occurrence, active.epoch)
+            return not self.effects(active.occurrence)
         if self.scenario.remote == "keyed":
             live = Live(self, active)
             assert isinstance(live.step, Execute) and live.step.epoch is not None

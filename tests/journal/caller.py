@@ -212,7 +212,7 @@ def mark() -> None:
 def told(folder: Path, calls: str) -> None:
     """Some calls, and what each of them said; one that was refused is tried once more."""
     program = Program(folder)
-    print("opened")
+    print("opened", flush=True)
     for number in range(int(calls)):
         for attempt in (1, 2):
             try:

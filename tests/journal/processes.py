@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,14 @@ def started(module: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
         process.wait(TIMEOUT)
         process.stdin.close()
         process.stdout.close()
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Waits for a condition, which must come true."""
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.005)
 
 
 def ready() -> None:

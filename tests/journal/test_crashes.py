@@ -1,7 +1,8 @@
-"""`kill -9` at every point of a call: at the next start the effect is known or unknown, and never wrongly `not_sent`."""
+"""`kill -9` at every point of a call: at the next start the effect is known or unknown, never wrongly `not_sent`."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,16 @@ import pytest
 from readmit import ReplayRefused
 from readmit._model import EffectState, Refusal
 from tests.journal.caller import POINTS, Program, effects
-from tests.journal.processes import run, started
+from tests.journal.processes import run, started, until
 
 UNKNOWN = ("after_intent", "before_effect", "after_effect", "before_outcome")
 KNOWN = ("after_outcome", "before_delivery", "after_return")
 
 
-@pytest.mark.parametrize("kind", ["plain", "async"])
-@pytest.mark.parametrize("point", POINTS)
+EVERY = [*((p, "plain") for p in POINTS), *((p, "async") for p in ("after_intent", "after_effect", "after_outcome"))]
+
+
+@pytest.mark.parametrize(("point", "kind"), EVERY)
 def test_killed_at_a_point(tmp_path: Path, point: str, kind: str) -> None:
     run("caller", tmp_path, "killed", kind, point, ends=-9)
     seen = effects(tmp_path)
@@ -79,13 +82,15 @@ def test_the_epoch_of_a_live_process_is_waited_for_and_that_of_a_dead_one_is_unk
 
 
 def test_who_waits_for_a_live_process_gets_its_result(tmp_path: Path) -> None:
-    with started("caller", tmp_path, "slow") as theirs:
-        program = Program(tmp_path)
-        program.journal.note  # noqa: B018 - the journal is open before the word is given
+    with started("caller", tmp_path, "slow") as theirs, ThreadPoolExecutor(1) as pool:
+        program = Program(tmp_path, join_timeout=60)
+        ours = pool.submit(program.pay_slowly, "order-1", 5)
+        (head,) = program.journal.open()
+        until(lambda: (program.journal.load(head.id) or head).joined)
         assert theirs.stdin is not None
         theirs.stdin.write("go on\n")
         theirs.stdin.flush()
-        assert program.pay_slowly("order-1", 5) == "paid 5"
+        assert ours.result(60) == "paid 5"
         program.close()
         assert theirs.wait(60) == 0
     assert effects(tmp_path) == ["order-1"]

@@ -43,7 +43,8 @@ def bank(stage: Stage) -> Bank:
 
 
 def decisions(stage: Stage) -> list[str]:
-    return [f"{s['readmit.identity']}: {s['readmit.admission.decision']}" for s in map(attributes, stage.spans("admit"))]
+    admitted = map(attributes, stage.spans("admit"))
+    return [f"{s['readmit.identity']}: {s['readmit.admission.decision']}" for s in admitted]
 
 
 # -- open and closed ----------------------------------------------------------------------------------------------
@@ -127,7 +128,6 @@ def test_the_environment_names_the_scope(monkeypatch: pytest.MonkeyPatch) -> Non
     stage = Stage()
     Bank(stage.guard).pay("ann")
     assert attributes(stage.spans()[0])["gen_ai.conversation.id"] == "nightly"
-    stage.guard.close()
 
 
 @pytest.mark.parametrize("name", ["", None, 7])
@@ -297,16 +297,19 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 KILLED_WHILE_PAYING = """
-import os, signal, sys
+import os, signal, sys, threading
 import readmit
 
 guard = readmit.Guard(journal=sys.argv[1])
 
 @guard.tool(effect="write", name="pay")
 def pay(to, cents=5):
+    everybody.wait(30)
     os.kill(os.getpid(), signal.SIGKILL)
 
-pay("ann")
+everybody = threading.Barrier(len(sys.argv) - 2)
+for to in sys.argv[2:]:
+    threading.Thread(target=pay, args=(to,)).start()
 """
 
 
@@ -321,7 +324,7 @@ def test_after_a_kill_between_return_and_delivery_the_next_call_gets_the_recorde
 
 
 def test_after_a_kill_in_the_body_the_effect_is_unknown(filed: Stage) -> None:
-    killed(KILLED_WHILE_PAYING, str(filed.journal))
+    killed(KILLED_WHILE_PAYING, str(filed.journal), "ann")
     bank = Bank(filed.guard)
     with pytest.raises(readmit.ReplayRefused) as refused:
         bank.pay("ann")
@@ -344,7 +347,7 @@ async def test_tasks_and_to_thread_carry_scope_and_run() -> None:
 
     with readmit.scope("a"), readmit.run("r"):
         assert await asyncio.create_task(task()) == ("a", "r")
-        assert await asyncio.gather(task(), task()) == [("a", "r")] * 2
+        assert list(await asyncio.gather(task(), task())) == [("a", "r")] * 2
         assert await asyncio.to_thread(here) == ("a", "r")
         async with asyncio.TaskGroup() as group:
             made = group.create_task(task())

@@ -153,7 +153,6 @@ async def test_a_call_cancelled_before_dispatch_is_proved_not_sent_and_gives_its
     assert await send("ann") == "sent", "the claim was given back: the same approval serves the next epoch"
     assert [attributes(s).get("readmit.permit.id") for s in stage.spans("execute")] == [permit, permit]
     assert attributes(stage.spans("execute")[-1])["readmit.admission.justification"] == "not_sent"
-    stage.guard.close()
 
 
 async def test_a_cancellation_is_not_lost_when_the_intent_has_to_be_decided_again(tmp_path: Any) -> None:
@@ -183,7 +182,6 @@ async def test_a_cancellation_is_not_lost_when_the_intent_has_to_be_decided_agai
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ran == ["quick"]
-    stage.guard.close()
     other.close()
 
 

@@ -1,4 +1,4 @@
-"""What the end of an epoch says: a return is no proof of success if it reports a failure, and a classifier may say more."""
+"""What the end of an epoch says: a return that reports a failure is no proof of success; a classifier may say more."""
 
 from __future__ import annotations
 

@@ -143,7 +143,8 @@ def _watched(
         return transport
     known = getattr(transport, _WATCHED, None)
     if known is None or known.inner is not transport:
-        known = made(transport, effect=effect, contract=contract, guard=guard, lonely=False)
+        known = made(transport, effect=effect, contract=contract, guard=guard)
+        known.lonely = False
         setattr(transport, _WATCHED, known)
     known.declare(effect=effect, contract=contract, guard=guard)
     return known

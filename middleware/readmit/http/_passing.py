@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from readmit._context import Frame, frame
 from readmit._contract import Contract
-from readmit._effect import occurrence_effect, strongest
 from readmit._epoch import Epoch, Send
-from readmit._errors import JournalUnavailable, Refused, refused
-from readmit._evidence import judge, position, without_effect
-from readmit._fold import Head
-from readmit._model import Challenge, EffectState, Evidence, Observed, Refusal, Strength
+from readmit._errors import JournalUnavailable
+from readmit._evidence import Seen, judge, position, without_effect
+from readmit._model import Challenge, EffectState, Evidence, Refusal, Strength
 from readmit._steps import Append, Done, Execute, Step
-from readmit.http import _challenges, _spans
+from readmit.http import _challenges, _spans, _within
 from readmit.http._body import Body, Over, watch
 from readmit.http._phases import Phases, reports
 from readmit.http._request import Facts, Request
-from readmit.http._resend import Suppressed, Terms, before, place
+from readmit.http._resend import Suppressed, Terms, place
 from readmit.journal._port import Change, Journal
 
 if TYPE_CHECKING:
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("readmit")
 _WITHOUT = (EffectState.NOT_SENT, EffectState.REJECTED)
-_REMEDIES = ("reconcile", "accept", "compensate", "abandon")
 
 
 class Passing:
@@ -109,18 +106,20 @@ class Passing:
         assert ports is not None, "an epoch that runs has what its call was given"
         with epoch.lock:
             send, against = place(epoch, self.facts, self.terms, ports.new_id(), ports.clock())
+            if epoch.over:
+                against = Suppressed("fence", Refusal.EFFECT_UNKNOWN, f"epoch {epoch.number} has ended")
             if against is None or epoch.observe:
                 epoch.sends.append(send)
             elif against.rule == "http.key":  # not a repeat: a request that was meant and did not happen
                 send.journalled, send.over = False, True
                 send.evidence.append(Evidence(state=EffectState.NOT_SENT, strength=Strength.PROOF, rule=against.rule))
                 epoch.sends.append(send)
-        self.span.mark(_marks(epoch, send))
+        self.span.mark(_within.marks(epoch, send))
         if against is not None:
             self._suppress(epoch, against)
         self.send = send
         try:
-            yield Append([Change(epoch.occurrence_id, (send.started,), check=_fence(epoch))], durable=False)
+            yield Append([Change(epoch.occurrence_id, (send.started,), check=_within.fence(epoch))], durable=False)
         except BaseException as error:
             if not (epoch.observe and isinstance(error, JournalUnavailable)):
                 with epoch.lock:
@@ -131,7 +130,7 @@ class Passing:
 
     def _suppress(self, epoch: Epoch, against: Suppressed) -> None:
         """Says that a request does not leave; in observe mode that it would not."""
-        error = _refusal(epoch, against)
+        error = _within.refusal(epoch, against)
         shown = {"readmit.send.refusal": str(against.reason), "readmit.send.refusal.rule": against.rule}
         _log.warning("%s", error)
         if epoch.observe:
@@ -172,7 +171,8 @@ class Passing:
         return atrace
 
     def _saw(self, name: str, info: Mapping[str, Any]) -> None:
-        self.span.find()
+        if not self.span.found:
+            self.span.find()
         if self.phases.note(name, info):
             self._departs_again()
         if (
@@ -210,7 +210,9 @@ class Passing:
                 self.span.say(_spans.effect(self._evidence(done.error)))
             return
         evidence = self._evidence(done.error)
-        self._record(self.send, evidence, met, done.error)
+        assert self.epoch is not None
+        where = "" if done.error is None else position(self._seen(done.error))
+        _within.learn(self.epoch, self.send, evidence, met, where)
         self.span.say(_spans.effect(evidence))
         if response is not None:
             self.body = watch(response, self._body_over)
@@ -223,40 +225,16 @@ class Passing:
                 epoch.surfaced[self.facts.route()] = met
 
     def _evidence(self, error: BaseException | None) -> Evidence:
-        known = reports(self._below) if error is None else reports(self._below) or self.phases.explains(error)
-        claim = self.terms.claim(error) if error is not None else None
-        seen = self.phases.seen(after_unknown=self._collides(), known=known, claim=claim)
-        return judge(seen, self.terms.rejected)
+        return judge(self._seen(error), self.terms.rejected)
 
-    def _collides(self) -> bool:
-        """Whether an earlier send of the occurrence may have had an effect that this one can run into."""
-        epoch, send = self.epoch, self.send
-        if epoch is None or send is None:
-            return False
-        if self._after_unknown:
-            return True
-        with epoch.lock:
-            others = [s for s in epoch.sends if s is not send and s.started.send < send.started.send]
-            self._after_unknown = any(
-                strongest(s.evidence) is None and (s.over or s.started.route == send.started.route) for s in others
-            )
-        if not self._after_unknown and epoch.number > 1:
-            effect = occurrence_effect(before(epoch), epoch.head.effect, epoch.contract.accepted_strength)
-            self._after_unknown = effect.state is EffectState.UNKNOWN
-        return self._after_unknown
-
-    def _record(self, send: Send, evidence: Evidence, met: tuple[Challenge, ...], error: BaseException | None) -> None:
-        epoch, known = self.epoch, self.phases.reported or reports(self._below)
-        assert epoch is not None and epoch.ports is not None
-        with epoch.lock:
-            send.evidence.append(evidence)
-            send.challenges, send.over = met, True
-            if error is not None:
-                send.position = position(self.phases.seen(after_unknown=False, known=known))
-            late = epoch.over
-        if late:  # its epoch has ended without it: a late outcome settles that epoch only
-            event = Observed(at=epoch.ports.clock(), epoch=epoch.number, send=send.started.send, evidence=evidence)
-            epoch.ports.journal.note(Change(epoch.occurrence_id, (event,)))
+    def _seen(self, error: BaseException | None) -> Seen:
+        if not self._after_unknown and self.epoch is not None and self.send is not None:
+            self._after_unknown = _within.collides(self.epoch, self.send)
+        return self.phases.seen(
+            after_unknown=self._after_unknown,
+            known=reports(self._below) or self.phases.explains(error),
+            claim=self.terms.claim(error) if error is not None else None,
+        )
 
     def when_read(self, over: Over) -> None:
         """Tells when the answer's body has been read, closed or lost."""
@@ -273,42 +251,3 @@ class Passing:
             self.send.answered = True
         else:
             self.send.position = "body"
-
-
-def _marks(epoch: Epoch, send: Send) -> dict[str, Any]:
-    marks: dict[str, Any] = {
-        "readmit.occurrence.id": epoch.occurrence_id,
-        "readmit.epoch": epoch.number,
-        "readmit.send": send.started.send,
-    }
-    return {**marks, "http.request.resend_count": send.resend} if send.resend else marks
-
-
-def _fence(epoch: Epoch) -> Callable[[Head], None] | None:
-    """Ownership, checked once more right before the send: a later epoch, or an operator, may have fenced this one."""
-    if epoch.observe:
-        return None
-
-    def check(head: Head) -> None:
-        if head.last_epoch != epoch.number:
-            detail = f"epoch {epoch.number} was overtaken by epoch {head.last_epoch}"
-        elif all(a.epoch != epoch.number for a in head.in_flight):
-            detail = f"epoch {epoch.number} has ended or was given up"
-        else:
-            return
-        raise _refusal(epoch, Suppressed("fence", Refusal.EFFECT_UNKNOWN, detail))
-
-    return check
-
-
-def _refusal(epoch: Epoch, against: Suppressed) -> Refused:
-    met = next((s.challenges for s in reversed(epoch.sends) if s.challenges), ())
-    return refused(
-        epoch.occurrence_id,
-        epoch.tool,
-        against.reason,
-        detail=f"{against.rule}: {against.detail}; nothing more was sent",
-        gates=("effect",),
-        remedies=_REMEDIES,
-        challenges=met,
-    )

@@ -41,6 +41,11 @@ class ClientSpan:
         self._marks.update(attributes)
 
     @property
+    def found(self) -> bool:
+        """Whether it is known which span it is."""
+        return self._span is not None
+
+    @property
     def wanted(self) -> bool:
         """Whether anybody would see what is said now."""
         return self._span is not None and self._span.is_recording()

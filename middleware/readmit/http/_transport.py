@@ -34,7 +34,6 @@ class Guarded:
         effect: `read` for a client whose requests have no effect on the world: token, search, model endpoints.
         contract: what the service promises.
         guard: by default the one of `configure`. Inside a tool it is the tool's own in any case.
-        lonely: whether requests outside any tool are guarded; if not, they are only observed.
 
     Raises:
         ValueError: for an effect that no rule knows.
@@ -42,6 +41,7 @@ class Guarded:
     """
 
     asynchronous = False
+    lonely = True  # requests outside any tool are guarded; if not, they are only observed
 
     def __init__(
         self,
@@ -50,10 +50,8 @@ class Guarded:
         effect: Effect = "write",
         contract: Contract | None = None,
         guard: Guard | None = None,
-        lonely: bool = True,
     ) -> None:
         self._inner = inner
-        self._lonely = lonely
         self._warned = False
         self.declare(effect=effect, contract=contract, guard=guard)
 
@@ -86,14 +84,14 @@ class Guarded:
             self._contradicts(passing, passing.frame.reading)
         elif passing.epoch is None:
             self._misses_context(passing)
-        if passing.epoch is not None or not (self._lonely or passing.frame.reading):
+        if passing.epoch is not None or not (self.lonely or passing.frame.reading):
             return passing, None
         return passing, alone(passing.facts, guard, self._contract or Contract())
 
     def _contradicts(self, passing: Passing, tool: str) -> None:
         """A tool that says it only reads, and sends an effect: an error in its declaration."""
         _log.warning(
-            "%s is declared effect='read' but sends %s %s. The request is guarded as a write of its own; "
+            "%s is declared effect='read' but sends %s %s. The request is guarded as a write all the same; "
             "declare the tool effect='write', or name the request in its client's contract: reads=(…).",
             tool,
             passing.facts.method,

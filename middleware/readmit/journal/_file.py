@@ -6,6 +6,7 @@ by. A head is always folded from its events, so the two cannot disagree about an
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import sys
@@ -164,6 +165,8 @@ def sync(fd: int) -> None:
 def unavailable(name: str, what: str, error: Exception) -> JournalUnavailable:
     """What happened to the journal, and what to do now."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if isinstance(error, OSError):
+        code = _OF_SYSTEM.get(error.errno or 0, 0)
     advice = _ADVICE.get(code, _REACH)
     return JournalUnavailable(
         f"The journal {name} {what}: {error}. Effectful calls are not sent until it can be: {advice}."
@@ -176,6 +179,12 @@ _DAMAGED = (
     f"Or, knowing that, {_ELSEWHERE}"
 )
 _HELD = f"another process has held it for {PATIENCE:.0f} seconds; find it (`lsof` names it) and end it"
+_OF_SYSTEM = {
+    errno.ENOSPC: sqlite3.SQLITE_FULL,
+    errno.EDQUOT: sqlite3.SQLITE_FULL,
+    errno.EIO: sqlite3.SQLITE_IOERR,
+    errno.EBUSY: sqlite3.SQLITE_BUSY,
+}
 _ADVICE = {
     sqlite3.SQLITE_BUSY: _HELD,
     sqlite3.SQLITE_LOCKED: _HELD,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from readmit._errors import JournalUnavailable
 from readmit._fold import Head
 from readmit._identity import Found
 from readmit._model import AnyEvent
@@ -40,10 +39,6 @@ class Stale(Exception):
     """Something was recorded since the decision was made: decide again."""
 
 
-class Unsynced(JournalUnavailable):
-    """It is written, but a power failure may undo it: whoever asked for more does not act on it."""
-
-
 class Journal(Protocol):
     """What a store has to do. Every method may raise `JournalUnavailable`; none loses what it has acknowledged."""
 
@@ -71,7 +66,7 @@ class Journal(Protocol):
 
         Raises:
             Stale: a version is no longer the expected one, or a name was taken; nothing was written.
-            JournalUnavailable: nothing was written; or, if it is `Unsynced`, it was, but is not durable.
+            JournalUnavailable: nothing was written; or, if it says `written`, it was, but is not durable.
         """
 
     def note(self, change: Change) -> None:

@@ -19,7 +19,7 @@ from readmit._identity import Found
 from readmit.journal import _file
 from readmit.journal._connection import Connection
 from readmit.journal._notes import Notes
-from readmit.journal._port import Change, Query, Stale, Unsynced
+from readmit.journal._port import Change, Query, Stale
 from readmit.journal._rows import Heads, matches
 
 if TYPE_CHECKING:
@@ -169,7 +169,9 @@ class SQLiteJournal:
             self._file.make_durable(transaction)
         except OSError as error:
             with self._lock:
-                raise Unsynced(*self._file.failed("cannot be made durable", error).args) from error
+                unavailable = self._file.failed("cannot be made durable", error)
+            unavailable.written = True
+            raise unavailable from error
 
     def _written(self, changes: Sequence[Change]) -> list[Head]:
         def statements(c: sqlite3.Connection) -> list[Head]:

@@ -96,7 +96,7 @@ def test_a_declared_exception_speaks_only_where_nothing_was_seen_to_leave() -> N
     st.lists(st.integers(300, 599)),
 )
 def test_nothing_is_not_sent_or_rejected_when_it_could_have_acted(seen: Seen, rejected: list[int]) -> None:
-    """Not sent: only if no byte can have left. Rejected: only by a first answer that the table or the contract names."""
+    """Not sent: no byte can have left. Rejected: by a first answer that the table or the contract names."""
     evidence = judge(seen, rejected)
     if evidence.state is EffectState.NOT_SENT:
         assert seen.status is None and seen.phases and not seen.started

@@ -6,11 +6,13 @@ import asyncio
 import logging
 import threading
 from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+import readmit
 from readmit import Contract, RecoveryPending, ReplayRefused
 from readmit._model import Observed, Suspended
 from readmit.testing import (
@@ -331,8 +333,10 @@ async def test_two_guards_on_one_way_count_once(wire: Wire) -> None:
     assert len(client_spans(wire.stage)) == 1
 
 
-async def test_observe_mode_blocks_nothing_and_says_so(server: EffectServer, caplog: pytest.LogCaptureFixture) -> None:
-    stage = Stage(mode="observe")
+async def test_observe_mode_blocks_nothing_and_says_so(
+    server: EffectServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = Stage(tmp_path / "readmit.db", mode="observe")
     wire = Wire("httpx", stage, server)
     async with wire.closing:
         client = wire.client()
@@ -377,8 +381,6 @@ def test_what_is_learnt_after_the_end_settles_that_epoch(stage: Stage, server: E
 
         @stage.guard.tool(effect="write", name="send")
         def send() -> None:
-            import readmit
-
             def work() -> None:
                 outcome.append(client.post("/messages").status_code)
                 answered.set()
@@ -387,8 +389,6 @@ def test_what_is_learnt_after_the_end_settles_that_epoch(stage: Stage, server: E
                     client.post("/more")
                 except ReplayRefused as error:
                     outcome.append(error.reason)
-
-            def held(name: str, info: Any) -> None: ...
 
             thread = threading.Thread(target=readmit.bind(work))
             thread.start()
@@ -421,9 +421,10 @@ def test_an_answer_that_comes_late(stage: Stage, server: EffectServer) -> None:
 
         @stage.guard.tool(effect="write", name="send")
         def send() -> None:
-            import readmit
+            def work() -> None:
+                client.post("/messages")
 
-            thread = threading.Thread(target=readmit.bind(lambda: client.post("/messages")))
+            thread = threading.Thread(target=readmit.bind(work))
             threads.append(thread)
             thread.start()
             while not readmit.current().sends:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import ssl
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from types import ModuleType
@@ -19,6 +20,7 @@ from readmit import Contract
 from readmit.testing import EffectServer
 from tests.middleware.stage import Stage, attributes
 
+NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading the usual ones takes longer than a test
 KINDS = ["httpx", "httpx-async", "httpx2", "httpx2-async"]
 
 
@@ -52,7 +54,7 @@ class Wire:
     ) -> Caller:
         """A client, instrumented by hand unless told otherwise."""
         made = self.library.AsyncClient if self.asynchronous else self.library.Client
-        client = made(**{"base_url": self.server.url, "timeout": 5, **given})
+        client = made(**{"base_url": self.server.url, "timeout": 5, "verify": NO_CERTIFICATES, **given})
         if self.asynchronous:
             self.closing.push_async_callback(client.aclose)
         else:

@@ -8,15 +8,16 @@
 WITH keyed AS (
     SELECT
         t.link, t.call_id, t.tool, t.trace_id, t.span_id, t.start_ns, t.occurrence_id,
-        t.tool || ' ' || coalesce(e.input_digest, t.arguments_key) AS call_key
+        CASE WHEN e.input_digest IS NOT NULL THEN 'digest' ELSE 'arguments' END AS compared_by,
+        t.outer_tool || ' ' || coalesce(e.input_digest, t.arguments_key) AS call_key
     FROM tool_spans AS t
     LEFT JOIN epochs AS e ON e.trace_id = t.trace_id AND e.span_id = t.span_id
     WHERE t.role = 'execution' AND t.call_id IS NOT NULL AND coalesce(e.input_digest, t.arguments_key) IS NOT NULL
 ),
 reused AS (
-    SELECT link, call_id, count(DISTINCT call_key) AS calls
+    SELECT link, call_id, compared_by, count(DISTINCT call_key) AS calls
     FROM keyed
-    GROUP BY link, call_id
+    GROUP BY link, call_id, compared_by
     HAVING count(DISTINCT call_key) > 1
 )
 SELECT
@@ -30,4 +31,4 @@ SELECT
     'the arguments or the tools differ' AS reasons,
     CAST(NULL AS BIGINT) AS age_ns
 FROM keyed AS k
-JOIN reused AS r ON r.link = k.link AND r.call_id = k.call_id
+JOIN reused AS r ON r.link = k.link AND r.call_id = k.call_id AND r.compared_by = k.compared_by

@@ -27,14 +27,18 @@ resources AS (
 ),
 scopes AS (
     SELECT
-        read_path, problem, r.resource.attributes AS resource_attributes,
+        read_path, problem,
+        attribute(r.resource.attributes, 'service.name') AS service,
+        coalesce(attribute(r.resource.attributes, 'host.name'), attribute(r.resource.attributes, 'host.id')) AS host,
+        attribute(r.resource.attributes, 'service.instance.id') AS instance,
         unnest(CASE WHEN problem IS NULL THEN list_concat(r.scopeSpans, r.instrumentationLibrarySpans)
                     ELSE [NULL] END) AS s
     FROM resources
 ),
 spans AS (
     SELECT
-        read_path, problem, resource_attributes, coalesce(s.scope.name, s.instrumentationLibrary.name) AS scope,
+        read_path, problem, service, host, instance,
+        coalesce(s.scope.name, s.instrumentationLibrary.name) AS scope,
         unnest(CASE WHEN problem IS NULL THEN s.spans ELSE [NULL] END) AS p
     FROM scopes
 ),
@@ -42,9 +46,7 @@ keyed AS (
     SELECT
         *,
         list_transform(p.attributes, lambda a: a.key) AS k,
-        list_transform(p.attributes, lambda a: a.value) AS v,
-        list_transform(resource_attributes, lambda a: a.key) AS rk,
-        list_transform(resource_attributes, lambda a: a.value) AS rv
+        list_transform(p.attributes, lambda a: a.value) AS v
     FROM spans
 ),
 named AS (
@@ -70,10 +72,7 @@ named AS (
         END AS status,
         p.status.message AS status_message,
         scope,
-        picked(rk, rv, 'service.name') AS service,
-        coalesce(picked(rk, rv, 'host.name'), picked(rk, rv, 'host.id')) AS host,
-        picked(rk, rv, 'service.instance.id') AS instance,
-        resource_attributes,
+        service, host, instance,
         p.attributes AS attributes,
         p.events AS events,
         p.links AS links,

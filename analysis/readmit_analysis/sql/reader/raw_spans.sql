@@ -6,9 +6,6 @@ CREATE TABLE raw_spans (
     trace_id VARCHAR, span_id VARCHAR, parent_span_id VARCHAR, name VARCHAR, kind VARCHAR,
     start_ns BIGINT, end_ns BIGINT, status VARCHAR, status_message VARCHAR,
     scope VARCHAR, service VARCHAR, host VARCHAR, instance VARCHAR,
-    resource_attributes STRUCT("key" VARCHAR, "value" STRUCT(
-        stringValue VARCHAR, intValue VARCHAR, boolValue VARCHAR, doubleValue VARCHAR, bytesValue VARCHAR,
-        arrayValue JSON, kvlistValue JSON))[],
     attributes STRUCT("key" VARCHAR, "value" STRUCT(
         stringValue VARCHAR, intValue VARCHAR, boolValue VARCHAR, doubleValue VARCHAR, bytesValue VARCHAR,
         arrayValue JSON, kvlistValue JSON))[],

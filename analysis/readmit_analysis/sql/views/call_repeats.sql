@@ -1,5 +1,5 @@
--- call_repeats: executions outside readmit that have the same tool (by the name in their outermost layer) and the same known arguments, put into groups that
--- may be one intent. One row for each execution; `position` counts within its group.
+-- call_repeats: executions outside readmit that have the same tool (by its name in the outermost layer) and the same
+-- known arguments, put into groups that may be one intent. One row for each execution; `position` counts in its group.
 --
 -- Two such executions are compared when they share the conversation, or where none is known the trace (`link`). A new
 -- group starts (`begins`) when the earlier execution is done with:

@@ -1,0 +1,82 @@
+"""What a request does within the epoch that surrounds it: its marks, its fence, and what becomes known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from readmit._effect import occurrence_effect, strongest
+from readmit._epoch import Epoch, Send
+from readmit._errors import Refused, refused
+from readmit._fold import Head
+from readmit._model import Challenge, EffectState, Evidence, Observed, Refusal
+from readmit.http._resend import Suppressed, before
+from readmit.journal._port import Change
+
+_REMEDIES = ("reconcile", "accept", "compensate", "abandon")
+
+
+def marks(epoch: Epoch, send: Send) -> dict[str, Any]:
+    """What the client span of a send carries from its start."""
+    said: dict[str, Any] = {
+        "readmit.occurrence.id": epoch.occurrence_id,
+        "readmit.epoch": epoch.number,
+        "readmit.send": send.started.send,
+    }
+    return {**said, "http.request.resend_count": send.resend} if send.resend else said
+
+
+def fence(epoch: Epoch) -> Callable[[Head], None] | None:
+    """Ownership, checked once more right before the send: a later epoch, or an operator, may have fenced this one."""
+    if epoch.observe:
+        return None
+
+    def check(head: Head) -> None:
+        if head.last_epoch != epoch.number:
+            detail = f"epoch {epoch.number} was overtaken by epoch {head.last_epoch}"
+        elif all(a.epoch != epoch.number for a in head.in_flight):
+            detail = f"epoch {epoch.number} has ended or was given up"
+        else:
+            return
+        raise refusal(epoch, Suppressed("fence", Refusal.EFFECT_UNKNOWN, detail))
+
+    return check
+
+
+def refusal(epoch: Epoch, against: Suppressed) -> Refused:
+    """The error instead of a request that does not leave, with the challenges that were met before it."""
+    met = next((s.challenges for s in reversed(epoch.sends) if s.challenges), ())
+    return refused(
+        epoch.occurrence_id,
+        epoch.tool,
+        against.reason,
+        detail=f"{against.rule}: {against.detail}; nothing more was sent",
+        gates=("effect",),
+        remedies=_REMEDIES,
+        challenges=met,
+    )
+
+
+def collides(epoch: Epoch, send: Send) -> bool:
+    """Whether an earlier send of the occurrence may have had an effect that this one can run into."""
+    with epoch.lock:
+        others = [s for s in epoch.sends if s is not send and s.started.send < send.started.send]
+        open_here = any(
+            strongest(s.evidence) is None and (s.over or s.started.route == send.started.route) for s in others
+        )
+    if open_here or epoch.number == 1:
+        return open_here
+    effect = occurrence_effect(before(epoch), epoch.head.effect, epoch.contract.accepted_strength)
+    return effect.state is EffectState.UNKNOWN
+
+
+def learn(epoch: Epoch, send: Send, evidence: Evidence, met: tuple[Challenge, ...], position: str) -> None:
+    """Puts down what became of a send. If its epoch has ended without it, that settles that epoch only."""
+    with epoch.lock:
+        send.evidence.append(evidence)
+        send.challenges, send.over = met, True
+        send.position = position
+        late = epoch.over
+    if late and epoch.ports is not None:
+        event = Observed(at=epoch.ports.clock(), epoch=epoch.number, send=send.started.send, evidence=evidence)
+        epoch.ports.journal.note(Change(epoch.occurrence_id, (event,)))

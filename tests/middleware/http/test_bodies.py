@@ -1,0 +1,145 @@
+"""Bodies of requests and of answers: streamed, never buffered, never sent twice."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from readmit import Contract, ReplayRefused
+from readmit.testing import ANSWERED, CHALLENGED, FAILED, LOST, redirected
+from tests.middleware.http.test_resend import auth_of
+from tests.middleware.http.wires import Caller, Wire, client_spans
+
+
+class Parts:
+    """A body that can be read once, by either kind of client."""
+
+    def __init__(self, *parts: bytes) -> None:
+        self.parts = list(parts)
+        self.given = 0
+
+    def plain(self) -> Iterator[bytes]:
+        while self.parts:
+            self.given += 1
+            yield self.parts.pop(0)
+
+    async def awaited(self) -> AsyncIterator[bytes]:
+        for part in self.plain():
+            yield part
+
+    def of(self, wire: Wire) -> Any:
+        return self.awaited() if wire.asynchronous else self.plain()
+
+
+async def stream(wire: Wire, client: Caller, *parts: bytes, path: str = "/files") -> Any:
+    return await client.request("POST", path, content=Parts(*parts).of(wire))
+
+
+async def test_a_streamed_body_arrives_whole_and_is_read_once(wire: Wire) -> None:
+    client = wire.client(contract=Contract(idempotency_key="Idempotency-Key"))
+    parts = Parts(b"a", b"b", b"c")
+    await client.request("POST", "/files", content=parts.of(wire))
+    assert wire.server.effects[0].body == b"abc"
+    assert parts.given == 3
+    assert wire.server.effects[0].key is None, "without a digest there is no key"
+
+
+async def test_equal_streams_outside_tools_are_not_known_to_be_equal(wire: Wire) -> None:
+    client = wire.client()
+    wire.server.script("/files", [LOST])
+    with pytest.raises(wire.library.TransportError):
+        await stream(wire, client, b"a")
+    assert (await stream(wire, client, b"a")).status_code == 200, "always minted"
+    assert len(wire.stage.guard.pending()) == 1
+
+
+@pytest.mark.parametrize("first", [LOST, FAILED], ids=["lost", "500"])
+async def test_a_retry_of_a_streamed_body_within_a_tool_is_stopped(wire: Wire, first: Any) -> None:
+    client = wire.client()
+
+    async def upload() -> None:
+        for _ in range(2):
+            try:
+                (await stream(wire, client, b"a")).raise_for_status()
+                return
+            except (wire.library.TransportError, wire.library.HTTPStatusError):
+                pass
+
+    wire.server.script("/files", [first])
+    with pytest.raises(ReplayRefused, match="a streamed body has no digest"):
+        await wire.tool(upload)()
+    assert len(wire.server.effects) == 1
+
+
+async def test_several_streams_to_one_place_are_several(wire: Wire) -> None:
+    client = wire.client()
+
+    async def upload() -> None:
+        for part in (b"a", b"b"):
+            (await stream(wire, client, part)).raise_for_status()
+
+    await wire.tool(upload)()
+    assert [e.body for e in wire.server.effects] == [b"a", b"b"]
+
+
+async def test_an_upload_is_not_sent_again_by_an_auth_flow(wire: Wire) -> None:
+    """Files can be read twice by the client; nobody knows whether they are the same then."""
+    client = wire.client(auth=auth_of(wire, "old", "new"), contract=Contract(rejected=(401,)))
+    wire.server.script("/files", [CHALLENGED])
+    if wire.asynchronous:
+        return  # multipart bodies with files are for plain clients
+    with pytest.raises(ReplayRefused, match="a streamed body"):
+        await client.request("POST", "/files", files={"file": b"content"})
+    assert len(wire.server.requests) == 1
+
+
+async def test_a_redirected_body_in_memory_is_known(wire: Wire) -> None:
+    client = wire.client(follow_redirects=True, contract=Contract(rejected=(307,), idempotency_key="Idempotency-Key"))
+
+    async def send() -> None:
+        (await client.post()).raise_for_status()
+
+    wire.server.script("/messages", [redirected("/elsewhere", commits=False)])
+    await wire.tool(send)()
+    first, second = [r.headers["idempotency-key"] for r in wire.server.requests]
+    assert first == second, "it is the same request, elsewhere"
+
+
+async def test_an_answer_can_be_streamed(wire: Wire) -> None:
+    client = wire.client()
+
+    async def send() -> bytes:
+        request = client.client.build_request("POST", "/messages")
+        answer = await client.send(request, stream=True)
+        if wire.asynchronous:
+            parts = [part async for part in answer.aiter_bytes()]
+            await answer.aclose()
+        else:
+            parts = list(answer.iter_bytes())
+            answer.close()
+        return b"".join(parts)
+
+    assert await wire.tool(send)() == b"{}"
+    assert client_spans(wire.stage)[0]["readmit.effect.state"] == "committed"
+
+
+async def test_an_answer_that_nobody_reads_is_still_committed(wire: Wire) -> None:
+    client = wire.client()
+
+    async def send() -> None:
+        answer = await client.send(client.client.build_request("POST", "/messages"), stream=True)
+        if wire.asynchronous:
+            await answer.aclose()
+        else:
+            answer.close()
+        raise ValueError
+
+    wire.server.script("/messages", [ANSWERED])
+    tool = wire.tool(send)
+    with pytest.raises(ValueError):
+        await tool()
+    with pytest.raises(ReplayRefused) as refused:
+        await tool()
+    assert refused.value.reason == "already_committed"
