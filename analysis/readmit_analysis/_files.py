@@ -21,7 +21,7 @@ _GLOB = frozenset("*?[")
 
 
 class Compression(StrEnum):
-    """How a file is packed, told from its first bytes; the names are DuckDB's."""
+    """How a file is packed, told from its first bytes."""
 
     NONE = "none"
     GZIP = "gzip"

@@ -134,9 +134,11 @@ def _careful(con: DuckDBPyConnection, file: TraceFile, target: Path) -> tuple[Re
 
 
 def _read(con: DuckDBPyConnection, paths: list[str], compression: Compression, max_object: int) -> None:
+    # Releases of DuckDB differ in their word for "not packed"; told by the name it is right, or the careful way helps.
+    packed = "auto_detect" if compression is Compression.NONE else str(compression)
     con.execute(
         statement("reader", "otlp_json"),
-        {"paths": paths, "shape": OTLP_DOCUMENT, "compression": str(compression), "max_object": max_object},
+        {"paths": paths, "shape": OTLP_DOCUMENT, "compression": packed, "max_object": max_object},
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +41,9 @@ def load(*paths: str | Path, progress: Callable[[Progress], None] | None = None)
     """
     duckdb = require("duckdb", purpose="reading traces")
     files, rejects = discover(paths)
-    con: DuckDBPyConnection = duckdb.connect(config={"autoinstall_known_extensions": "false"})
+    spill = Path(tempfile.gettempdir()) / f"readmit-analysis-{os.getpid()}"  # made only if memory runs out
+    config = {"autoinstall_known_extensions": "false", "temp_directory": str(spill)}
+    con: DuckDBPyConnection = duckdb.connect(config=config)
     try:
         rejects += ingest(con, files, progress=progress)
         for name in VIEWS:

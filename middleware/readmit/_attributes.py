@@ -47,7 +47,7 @@ def identity(call: GuardedCall, head: Head) -> Attributes:
 
 
 def trigger(head: Head, *, repeat: bool) -> str:
-    """What came between the last epoch and this call: the newest login, approval or act of an operator, else a repeat."""
+    """What came between the last epoch and this call: the newest login, approval or operator's act, else a repeat."""
     last = max((place for place, e in head.admission if isinstance(e, Admitted)), default=0)
     for place, event in sorted((*head.authority, *head.effect, *head.record), key=lambda r: -r[0]):
         if place < last:
@@ -128,7 +128,7 @@ def decided(decision: Decision, *, observed: bool) -> Attributes:
 
 
 def _missing(refuse: Refuse) -> Attributes:
-    """The permit that did not hold, and what became of it; of one that never was, only the source it had to come from."""
+    """The permit that did not hold, and what became of it; of one that never was, only its source."""
     if refuse.reason is Refusal.DENIED:
         denied = {"readmit.permit.state": str(PermitState.DENIED)}
         return {"readmit.permit.source": str(PermitSource.APPROVAL), **denied}

@@ -406,8 +406,7 @@ class GuardedCall:
     def _deliver(self, occurrence_id: str, call: str, epoch: Epoch | None = None) -> None:
         """Notes that a result reached its reader; that of a call inside another tool reaches it with the outer one's."""
         delivered = [(occurrence_id, call), *_outcome.inner_deliveries(epoch)]
-        if self.site.epochs:
-            self.site.epochs[-1].carry(delivered)
+        if self.site.epochs and self.site.epochs[-1].carry(delivered):
             return
         now = self.ports.clock()
         for occurrence, caller in delivered:

@@ -98,6 +98,7 @@ def tool(
     """Guards a function, coroutine function, generator or async generator.
 
     Args:
+        misplaced: nothing; it is there for the error that `@tool` without parentheses gets.
         effect: `read` for a tool without effect on the world, `write` for any other. It has no default.
         contract: what the tool promises about repeats.
         key: a parameter's name, or a function of the bound arguments, that gives the call its business key.

@@ -6,9 +6,9 @@ import asyncio
 import inspect
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
+from readmit._answers import Active, Answers, Begun, asked, ended
 from readmit._call import Steps
 from readmit._epoch import Epoch
 from readmit._model import Outcome
@@ -16,67 +16,6 @@ from readmit._steps import Append, Ask, Done, Execute, Find, Load, Sleep, Step
 from readmit.journal._port import Journal
 
 T = TypeVar("T")
-Active = Callable[[Epoch | None], AbstractContextManager[None]]
-"""Gives the context manager in which an epoch's body runs: its frame and its span are current."""
-
-
-class Begun(NamedTuple):
-    """A call that is about to be stepped: its steps, who answers them, and where its body runs."""
-
-    steps: Steps
-    journal: Journal | None
-    active: Active
-
-
-class Answers:
-    """Feeds answers and errors back into the core, one step at a time."""
-
-    def __init__(self, steps: Steps) -> None:
-        self._steps = steps
-        self._done = Done(Outcome.CANCELLED)
-
-    def send(self, answer: Any = None) -> Step | None:
-        """The next step, or None when the call is over and `result` can be asked."""
-        return self._advance(lambda: self._steps.send(answer))
-
-    def throw(self, error: BaseException) -> Step | None:
-        """The next step after one that failed."""
-        return self._advance(lambda: self._steps.throw(error))
-
-    def _advance(self, step: Callable[[], Step]) -> Step | None:
-        try:
-            return step()
-        except StopIteration as stop:
-            self._done = stop.value
-            return None
-
-    def result(self) -> Any:
-        """What the call gives: its result, or its own error as it was raised; asked once."""
-        done, self._done = self._done, Done(Outcome.CANCELLED)
-        try:
-            if done.error is not None:
-                raise done.error
-            return done.value
-        finally:
-            del done  # else the error and this frame would hold each other
-
-
-def _write(journal: Journal | None, step: Find | Load | Append) -> Any:
-    assert journal is not None, "a read-only call asks no journal"
-    match step:
-        case Find():
-            return journal.find(step.query)
-        case Load():
-            return journal.load(step.occurrence_id)
-        case Append():
-            return journal.append(step.changes, durable=step.durable)
-
-
-def ended(error: BaseException, *, started: bool = True) -> Done:
-    """How a body ended that raised."""
-    raised = isinstance(error, Exception) and not isinstance(error, asyncio.CancelledError)
-    return Done(Outcome.RAISED if raised else Outcome.CANCELLED, error=error, started=started)
-
 
 # -- plain code ---------------------------------------------------------------------------------------------------
 
@@ -94,7 +33,7 @@ def _answer(journal: Journal | None, step: Step) -> Any:
             time.sleep(step.seconds)
             return None
         case Find() | Load() | Append():
-            return _write(journal, step)
+            return asked(journal, step)
         case Execute():
             raise AssertionError("the body is run by the driver")
 
@@ -160,7 +99,7 @@ async def _answer_async(journal: Journal | None, step: Step) -> tuple[Any, BaseE
     """The answer, and a cancellation that came while an intent was being written: it waits until that is known."""
     match step:
         case Append(durable=True):
-            return await _to_the_end(asyncio.to_thread(_write, journal, step))
+            return await _to_the_end(asyncio.to_thread(asked, journal, step))
         case Ask():
             answer = step.function(step.argument)
             return (await answer if inspect.isawaitable(answer) else answer), None
@@ -168,7 +107,7 @@ async def _answer_async(journal: Journal | None, step: Step) -> tuple[Any, BaseE
             await asyncio.sleep(step.seconds)
             return None, None
         case Find() | Load() | Append():
-            return _write(journal, step), None
+            return asked(journal, step), None
         case Execute():
             raise AssertionError("the body is run by the driver")
 

@@ -230,7 +230,7 @@ def occurrence_effect(epochs: Sequence[EpochEffect], recorded: Sequence[Recorded
         if epoch.evidence is not None and epoch.stands(undone):
             return Effect(EffectState.COMMITTED, epoch.evidence.strength, epoch.evidence.rule)
     if present:
-        best = max(present, key=lambda f: (f.fence, f.strength.rank))
+        best = max(present, key=lambda f: (f.fence, f.strength.rank, f.by is not None))
         return Effect(EffectState.RECONCILED, best.strength, "reconcile.present", "present", best.by is not None)
     absent = [f for f in findings if f.finding == "absent" and (f.by is not None or f.strength.rank >= accept.rank)]
     covered = max([f for f, _ in undone] + [f.fence for f in absent], default=0)

@@ -138,10 +138,12 @@ class Epoch:
         """Whether a receipt names this occurrence or its idempotency key."""
         return self.occurrence_id in receipt or self.idempotency_key in receipt
 
-    def carry(self, delivered: list[tuple[str, str]]) -> None:
-        """Results of guarded calls inside: they reach their reader with this one's."""
+    def carry(self, delivered: list[tuple[str, str]]) -> bool:
+        """Results of guarded calls inside: they reach their reader with this one's. False if that has ended before."""
         with self.lock:
-            self.inner += delivered
+            if not self.over:
+                self.inner += delivered
+            return not self.over
 
     def inner_effect(self, occurrence_id: str, evidence: Evidence) -> None:
         """What became of a guarded call inside, where the contract lets those speak: it counts as a send."""

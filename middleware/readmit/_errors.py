@@ -88,7 +88,7 @@ class Refused(ReadmitError):
 
     @property
     def for_model(self) -> str:
-        """A plain text for a model: what is known, that repeating is not possible, who must act. Never an invitation."""
+        """A plain text for a model: what is known, that repeating is impossible, who must act. Never an invitation."""
         return f"{self.tool} was not run. {_MODEL[self.reason]} Reference: {self.occurrence_id}."
 
 
@@ -103,7 +103,7 @@ class ApprovalRequired(Refused):
 
 
 class RecoveryPending(Refused):
-    """Something was asked for, a sign-in or a verdict, and has not come. `challenges` are for the host, not for a model."""
+    """Something was asked for, a sign-in or a verdict, and has not come. `challenges` are for the host alone."""
 
 
 class ReplayRefused(Refused):
@@ -163,5 +163,5 @@ _MODEL: dict[Refusal, str] = {
     Refusal.PERMIT_CONSUMED: f"Its approval was used by an earlier attempt. {_PERSON}",
     Refusal.WRONG_PRINCIPAL: f"Its approval belongs to somebody else. {_PERSON}",
     Refusal.WRONG_EXECUTOR: f"Its approval belongs to another executor. {_PERSON}",
-    Refusal.EFFECT_UNKNOWN: "An earlier attempt may have taken effect. It cannot be repeated until a person has found that out.",
+    Refusal.EFFECT_UNKNOWN: "An earlier attempt may have taken effect. It cannot be repeated; a person must find out.",
 }

@@ -41,14 +41,9 @@ def default_path() -> str:
     """
     if named := os.environ.get("READMIT_JOURNAL"):
         return named
-    program = getattr(sys.modules.get("__main__"), "__file__", None)
-    if (
-        program is not None
-        and not Path(program).resolve().is_relative_to(Path(sys.prefix).resolve())
-        and Path(program).suffix == ".py"
-    ):
-        return str(Path(program).resolve().parent / "readmit.db")
-    return str(Path.cwd() / "readmit.db")
+    program = Path(getattr(sys.modules.get("__main__"), "__file__", None) or "").resolve()
+    own = program.suffix == ".py" and not program.is_relative_to(Path(sys.prefix).resolve())
+    return str((program.parent if own else Path.cwd()) / "readmit.db")
 
 
 class Guard(Operator):

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 RETURNED = Outcome.RETURNED
 _log = logging.getLogger("readmit")
 _FAILURE_TEXT = re.compile(
-    r"\s*((an )?(error|exception)|traceback|failed|failure|timed out|timeout|tool (call |execution )?(failed|timed out))\b"
+    r"\s*((an )?(error|exception)|traceback|failed|failure|timed out|timeout)\b"
+    r"|\s*tool (call |execution )?(failed|timed out)\b"
     r"|\s*\{\s*[\"']error[\"']\s*:\s*+(?!null|none|false|[\"'][\"']|[\[{]\s*[\]}])",
     re.I,
 )

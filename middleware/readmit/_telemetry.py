@@ -21,6 +21,7 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, Statu
 from readmit._admission import Admit, Decision
 from readmit._attributes import Attributes, decided, ended, ended_at, identity, permits, prior, recovered, states
 from readmit._call import GuardedCall
+from readmit._context import FRAME, Frame
 from readmit._epoch import Epoch
 from readmit._epoch import EpochSpan as _EpochSpan
 from readmit._fold import Head
@@ -230,6 +231,25 @@ def _traced(span: Span, surroundings: SpanContext, outer: TraceContext | None) -
     else:
         trace_id, parent = f"{random.getrandbits(128) or 1:032x}", ""
     return TraceContext(trace_id=trace_id, span_id=made, parent_id=parent, sampled=False)
+
+
+class Inside:
+    """Where a tool's own body runs: its frame and its span are current; a span that could not be started is not."""
+
+    __slots__ = ("_attached", "_frame", "_span", "_token")
+
+    def __init__(self, frame: Frame, span: Span) -> None:
+        self._frame = frame
+        self._span = span if span.get_span_context().is_valid else None
+
+    def __enter__(self) -> None:
+        self._token = FRAME.set(self._frame)
+        self._attached = None if self._span is None else attach(trace.set_span_in_context(self._span))
+
+    def __exit__(self, *_: object) -> None:
+        if self._attached is not None:
+            detach(self._attached)
+        FRAME.reset(self._token)
 
 
 @contextmanager

@@ -324,6 +324,14 @@ class TestEpochs:
                 pass
         assert [confidence for confidence, _ in found(tmp_path)] == ["likely"]
 
+    def test_observed_after_an_epoch_that_died(self, tmp_path: Path) -> None:
+        with Scene(tmp_path / "t.jsonl") as scene:
+            with scene.epoch("o1", 1, effect=None, mode="observe", executes=False):
+                pass
+            with scene.epoch("o1", 2, effect="committed", mode="observe", decision="observed", before="unknown"):
+                pass
+        assert [(confidence, len(spans)) for confidence, spans in found(tmp_path)] == [("likely", 2)]
+
     @pytest.mark.parametrize("justification", ["idempotency_key", "ambiguity_accepted", "idempotent", "bounded_retry"])
     def test_a_justified_replay_is_none(self, tmp_path: Path, justification: str) -> None:
         with Scene(tmp_path / "t.jsonl") as scene:

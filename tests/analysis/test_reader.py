@@ -136,6 +136,10 @@ class TestPacked:
         assert found[:3] == [1, 2, 3]
         assert "ends early" in " ".join(reason for _, reason, _, _ in reasons(coverage))
 
+    def test_a_plain_file_under_a_packed_name(self, tmp_path: Path) -> None:
+        (tmp_path / "t.jsonl.gz").write_text(line(1))
+        assert read(tmp_path)[0] == [1]
+
     def test_damaged(self, tmp_path: Path) -> None:
         (tmp_path / "t.gz").write_bytes(
             gzip.compress(f"{line(1)}\n".encode()) + b"\x1f\x8b\x08\x00 this is not deflate"

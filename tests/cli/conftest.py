@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import readmit
 from readmit import Guard, Refused
+from readmit.cli import _view
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,18 @@ class Scene:
     asking: str  # one that waits for an approval
     request: str  # its approval request
     closed: str  # one that is done
+
+    def shown(self, occurrence_id: str) -> Any:
+        """An occurrence as `show --json` gives it, without the price of another process."""
+        guard = Guard(journal=self.journal)
+        try:
+            return _view.look(guard, occurrence_id).document()
+        finally:
+            guard.close()
+
+    def events(self) -> list[Any]:
+        """Everything the journal holds about the two open occurrences."""
+        return [self.shown(one)["events"] for one in (self.unknown, self.asking)]
 
 
 def write_scene(journal: Path) -> Scene:
@@ -54,6 +67,6 @@ def write_scene(journal: Path) -> Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
+def scene(tmp_path: Path) -> Scene:
     """A fresh one for each test."""
-    yield write_scene(tmp_path / "readmit.db")
+    return write_scene(tmp_path / "readmit.db")

@@ -280,6 +280,15 @@ def finished(world: World, live: Live, fate: str) -> bool:
 # -- in every world -----------------------------------------------------------------------------------------------
 
 
+def truthful(head: Head, world: World) -> None:
+    """I3: what is known never says that nothing happened when something did."""
+    if world.scenario.read or not world.effects(head.id):
+        return
+    effect = head.effects()
+    said = effect.finding or effect.state
+    assert said in ("committed", "unknown", "present"), f"it is there, and the journal says {said}"
+
+
 def can_be_ended(head: Head, world: World) -> None:
     """I7: whatever state it is in, people can end it."""
     from tests.core.people import People

@@ -13,7 +13,7 @@ from readmit._fold import Head
 from readmit._model import Decided
 from readmit.journal import Change
 from tests.core import people
-from tests.core.checks import can_be_ended, events_of
+from tests.core.checks import can_be_ended, events_of, truthful
 from tests.core.remote import FATES
 from tests.core.world import Active, Scenario, World
 
@@ -61,6 +61,7 @@ def explore(scenario: Scenario, depth: int) -> Explored:
                     if key in seen:
                         continue
                     for head in after.store.heads.values():
+                        truthful(head, after)
                         _once(head, after, ended)
                 except Exception as error:
                     raise Violation(world, name, error) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import subprocess
 import sys
@@ -249,11 +250,9 @@ def test_a_trace_alone_tells_the_story_of_an_approved_repeat(stage: Stage) -> No
     tool.refused()
     stage.guard.reconcile(stage.waiting().occurrence_id, Absent(authoritative=True), epoch=1, by="eve")
     tool.pay("ann")
-    told = stage.story(
-        "trigger", "admission.decision", "admission.refusal", "admission.justification", "permit.source", "permit.state",
-        "effect.state", "recovery.state", "recovery.kind",
-    )  # fmt: skip
-    assert told == snapshot(
+    admission = ("admission.decision", "admission.refusal", "admission.justification")
+    states = ("permit.source", "permit.state", "effect.state", "recovery.state", "recovery.kind")
+    assert stage.story("trigger", *admission, *states) == snapshot(
         [
             "admit: call refuse permit_missing approval clear",
             "admit: repeat refuse recovery_pending suspended confirmation",
@@ -536,10 +535,8 @@ def test_what_came_between(stage: Stage, between: Any, trigger: str) -> None:
     tool.lost()
     assert attributes(stage.spans("admit")[0])["readmit.trigger"] == "call"
     between(stage.guard, stage.waiting().occurrence_id)
-    try:
+    with contextlib.suppress(readmit.Refused):
         tool.pay("ann")
-    except readmit.Refused:
-        pass
     assert attributes(stage.spans("admit")[-1])["readmit.trigger"] == trigger
 
 

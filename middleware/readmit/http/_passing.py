@@ -180,7 +180,7 @@ class Passing:
             and self.send is not None
             and self.span.wanted
         ):
-            self.span.say(_spans.effect(self._evidence(None)))
+            self.span.learn(self._evidence(self.phases.failure))
 
     def _departs_again(self) -> None:
         """The transport below sends the request once more by itself, before anybody saw an answer."""
@@ -207,13 +207,13 @@ class Passing:
             if self.epoch is not None and self.harmless is not None and response is not None:
                 self._surface(self.epoch, met)
             elif self.harmless is None:
-                self.span.say(_spans.effect(self._evidence(done.error)))
+                self.span.learn(self._evidence(done.error))
             return
         evidence = self._evidence(done.error)
         assert self.epoch is not None
         where = "" if done.error is None else position(self._seen(done.error))
         _within.learn(self.epoch, self.send, evidence, met, where)
-        self.span.say(_spans.effect(evidence))
+        self.span.learn(evidence)
         if response is not None:
             self.body = watch(response, self._body_over)
 

@@ -72,6 +72,11 @@ class Phases:
         if status >= 200:
             self.status, self.fields = status, fields
 
+    @property
+    def failure(self) -> BaseException | None:
+        """The exception that was reported last."""
+        return self._failure
+
     def again(self, *, settled: bool) -> None:
         """It leaves once more; `settled`: the time before is known to have had no effect."""
         self.repeated = self.repeated or not settled

@@ -34,6 +34,7 @@ class ClientSpan:
         self._span: Span | None = None
         self._own = False
         self._marks: dict[str, Any] = {}
+        self._graded = False
 
     @_open
     def mark(self, attributes: Attributes) -> None:
@@ -76,6 +77,15 @@ class ClientSpan:
             self._marks.update(attributes)
         elif self._span.is_recording():
             self._span.set_attributes(dict(attributes))
+
+    def learn(self, evidence: Evidence) -> None:
+        """Adds what is known of the effect by now; an attribute cannot be taken back, so a strength is weakened."""
+        said = effect(evidence)
+        if "readmit.effect.strength" in said:
+            self._graded = True
+        elif self._graded:
+            said["readmit.effect.strength"] = str(evidence.strength)
+        self.say(said)
 
     @_open
     def suppressed(self, attributes: Attributes) -> None:

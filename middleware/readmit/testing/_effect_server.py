@@ -86,7 +86,7 @@ class Effect(NamedTuple):
 class EffectServer:
     """Counts what really happened, which is the only thing a guard is measured by.
 
-    A safe method (GET, HEAD, OPTIONS, TRACE) has no effect, whatever the script says.
+    A safe method (GET, HEAD, OPTIONS, TRACE) and a CONNECT have no effect, whatever the script says.
 
     Args:
         port: to listen on; by default a free one.
@@ -218,7 +218,7 @@ class EffectServer:
             self.requests.append(request)
             waiting = self._script[path]
             behaviour = waiting.popleft() if waiting else ANSWERED
-            if request.method in ("GET", "HEAD", "OPTIONS", "TRACE"):
+            if request.method in ("GET", "HEAD", "OPTIONS", "TRACE", "CONNECT"):
                 behaviour = replace(behaviour, commits=False)
             elif self._honours_keys and key is not None and key in self._kept:
                 first, answer = self._kept[key]

@@ -339,3 +339,21 @@ async def test_cancelled_before_it_was_connected(stage: Stage, server: EffectSer
 
 def client_started(stage: Stage) -> bool:
     return any(events(stage, SendStarted, p.occurrence_id) for p in stage.guard.pending())
+
+
+@pytest.mark.parametrize("status", [200, 407])
+async def test_a_proxy_that_makes_no_way_is_not_sent(wire: Wire, status: int) -> None:
+    """It refuses the CONNECT, or agrees and then speaks no TLS: either way nothing of the request has left."""
+    client = wire.client(base_url="https://service.invalid", proxy=wire.server.url)
+    wire.server.script("service.invalid:443", [Behaviour(status=status)])
+    await fails(sender(wire, client), "hello")
+    assert [r.method for r in wire.server.requests] == ["CONNECT"]
+    assert told(wire.stage) == [("not_sent", "http.not_connected", "proof")]
+
+
+async def test_a_request_through_a_proxy_is_judged_like_any_other(wire: Wire) -> None:
+    client = wire.client(base_url="http://service.invalid", proxy=wire.server.url)
+    wire.server.script("http://service.invalid/messages", [LOST])
+    await fails(sender(wire, client), "hello")
+    assert told(wire.stage) == [("unknown", "http.no_response", None)]
+    assert len(wire.server.effects) == 1

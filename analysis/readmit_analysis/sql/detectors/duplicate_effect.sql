@@ -44,7 +44,7 @@ from_epochs AS (
             || CASE WHEN f.came_after IS NOT NULL THEN ' | came after: ' || f.came_after ELSE '' END AS reasons
     FROM epochs_found AS f
     JOIN epochs AS e ON e.occurrence_id = f.occurrence_id
-    WHERE e.kind = 'executed' AND e.effect_rank >= 3
+    WHERE e.effect_rank >= 3
 ),
 sends_found AS (
     SELECT

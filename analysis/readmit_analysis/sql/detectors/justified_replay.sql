@@ -17,7 +17,7 @@ WITH from_epochs AS (
         'stated by the admission' || CASE WHEN r.came_after IS NOT NULL THEN ' | came after: ' || r.came_after ELSE '' END
             AS reasons
     FROM epoch_repeats AS r
-    JOIN epochs AS e ON e.occurrence_id = r.occurrence_id AND e.kind = 'executed' AND e.start_ns <= r.start_ns
+    JOIN epochs AS e ON e.occurrence_id = r.occurrence_id AND e.start_ns <= r.start_ns
     WHERE r.excused = 1
 ),
 send_found AS (

@@ -27,7 +27,7 @@ from_epochs AS (
             AS reasons
     FROM epochs_found AS f
     JOIN (
-        SELECT occurrence_id, trace_id, span_id, start_ns FROM epochs WHERE kind = 'executed'
+        SELECT occurrence_id, trace_id, span_id, start_ns FROM epochs
         UNION ALL
         SELECT occurrence_id, trace_id, span_id, start_ns FROM acts WHERE act IN ('login', 'approve')
     ) AS p ON p.occurrence_id = f.occurrence_id AND p.start_ns <= f.start_ns

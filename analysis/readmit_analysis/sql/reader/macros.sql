@@ -3,6 +3,7 @@
 --
 -- attribute(attributes, key)   the text of the first attribute with this key, or NULL; meant for your own queries
 -- attribute_text(value)        the text of one OTLP AnyValue; numbers and booleans as they were written
+-- picked(names, texts, name)   the text under a name, from two lists that belong together
 -- hex_id(id, bytes)            an id as lower-case hex, whether it came as hex or as base64
 -- nanoseconds(t)               a time, number or decimal string, as BIGINT; 0 means not set
 
@@ -16,14 +17,14 @@ CREATE MACRO attribute_type(v) AS
          WHEN v.bytesValue IS NOT NULL THEN 'bytes' WHEN v.arrayValue IS NOT NULL THEN 'array'
          WHEN v.kvlistValue IS NOT NULL THEN 'kvlist' END;
 
-CREATE MACRO picked(names, texts, name) AS attribute_text(texts[list_position(names, name)]);
+CREATE MACRO picked(names, texts, name) AS texts[list_position(names, name)];
 
 CREATE MACRO attribute(attributes, name) AS
-    picked(list_transform(attributes, lambda a: a.key), list_transform(attributes, lambda a: a.value), name);
+    attribute_text(attributes[list_position(list_transform(attributes, lambda a: a.key), name)].value);
 
 CREATE MACRO hex_id(id, bytes) AS
     CASE
-        WHEN id IS NULL OR id = '' OR regexp_full_match(id, '0+') THEN NULL
+        WHEN id IS NULL OR ltrim(id, '0') = '' THEN NULL
         WHEN length(id) = 2 * bytes AND regexp_full_match(id, '[0-9a-fA-F]+') THEN lower(id)
         WHEN length(rtrim(id, '=')) = ceil(bytes * 4 / 3) AND regexp_full_match(rtrim(id, '='), '[A-Za-z0-9+/_-]+')
             THEN nullif(lower(hex(TRY(from_base64(

@@ -46,7 +46,7 @@ keyed AS (
     SELECT
         *,
         list_transform(p.attributes, lambda a: a.key) AS k,
-        list_transform(p.attributes, lambda a: a.value) AS v
+        list_transform(p.attributes, lambda a: attribute_text(a.value)) AS v
     FROM spans
 ),
 named AS (
@@ -113,13 +113,13 @@ named AS (
         picked(k, v, 'readmit.trigger') AS came_after,
         picked(k, v, 'readmit.prior_epoch.span_id') AS prior_span_id,
         coalesce(picked(k, v, 'readmit.from_journal') = 'true', false) AS from_journal,
-        v
+        v, p
     FROM keyed
 )
 SELECT
-    * EXCLUDE (v, arguments_at),
-    attribute_text(v[arguments_at]) AS arguments,
-    attribute_type(v[arguments_at]) AS arguments_type,
+    * EXCLUDE (v, p, arguments_at),
+    v[arguments_at] AS arguments,
+    attribute_type(p.attributes[arguments_at].value) AS arguments_type,
     CASE
         WHEN http_url IS NULL THEN NULL
         WHEN regexp_matches(http_url, '/(oauth2?|token|login|signin|sign-in|authorize|introspect|logout)([/?#]|$)', 'i')

@@ -1,0 +1,76 @@
+"""Feeds answers and errors back into the core, one step at a time: what the drivers have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+from readmit._call import Steps
+from readmit._epoch import Epoch
+from readmit._model import Outcome
+from readmit._steps import Append, Done, Find, Load, Step
+from readmit.journal._port import Journal
+
+Active = Callable[[Epoch | None], AbstractContextManager[None]]
+"""Gives the context manager in which an epoch's body runs: its frame and its span are current."""
+
+
+class Begun(NamedTuple):
+    """A call that is about to be stepped: its steps, who answers them, and where its body runs."""
+
+    steps: Steps
+    journal: Journal | None
+    active: Active
+
+
+class Answers:
+    """The steps of one call, and how it ended."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._done = Done(Outcome.CANCELLED)
+
+    def send(self, answer: Any = None) -> Step | None:
+        """The next step, or None when the call is over and `result` can be asked."""
+        return self._advance(lambda: self._steps.send(answer))
+
+    def throw(self, error: BaseException) -> Step | None:
+        """The next step after one that failed."""
+        return self._advance(lambda: self._steps.throw(error))
+
+    def _advance(self, step: Callable[[], Step]) -> Step | None:
+        try:
+            return step()
+        except StopIteration as stop:
+            self._done = stop.value
+            return None
+
+    def result(self) -> Any:
+        """What the call gives: its result, or its own error as it was raised; asked once."""
+        done, self._done = self._done, Done(Outcome.CANCELLED)
+        try:
+            if done.error is not None:
+                raise done.error
+            return done.value
+        finally:
+            del done  # else the error and this frame would hold each other
+
+
+def asked(journal: Journal | None, step: Find | Load | Append) -> Any:
+    """What the journal answers."""
+    assert journal is not None, "a read-only call asks no journal"
+    match step:
+        case Find():
+            return journal.find(step.query)
+        case Load():
+            return journal.load(step.occurrence_id)
+        case Append():
+            return journal.append(step.changes, durable=step.durable)
+
+
+def ended(error: BaseException, *, started: bool = True) -> Done:
+    """How a body ended that raised."""
+    raised = isinstance(error, Exception) and not isinstance(error, asyncio.CancelledError)
+    return Done(Outcome.RAISED if raised else Outcome.CANCELLED, error=error, started=started)
