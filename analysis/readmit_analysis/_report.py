@@ -131,8 +131,10 @@ def _age(seconds: float) -> str:
 def _benign(findings: list[Finding]) -> Table:
     """Benign repeats, counted: there can be as many of them as calls."""
     table = Table(title="Benign, for the record", title_justify="left", expand=True)
-    for name, ratio in (("class", 3), ("tool", 4), ("count", 1), ("for instance", 6)):
-        table.add_column(name, ratio=ratio, overflow="fold")
+    table.add_column("class", min_width=17)
+    table.add_column("tool", ratio=1, overflow="fold")
+    table.add_column("count", min_width=5, justify="right")
+    table.add_column("for instance", ratio=2)
     counts = Counter((finding.verdict, finding.tool) for finding in findings)
     examples = {(finding.verdict, finding.tool): finding for finding in reversed(findings)}
     for key, count in counts.items():

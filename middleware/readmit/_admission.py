@@ -120,6 +120,9 @@ def _gates(
     pending = [s for s in head.waiting if not head.answered(s) and _current(s, request)]
     authority = _authority.gate(head, views, request)
     justified = _effect_gate(contract, head, epochs, effect, views, request, now)
+    if not pending and not isinstance(authority, Closed) and isinstance(justified, Admit):
+        claimed = tuple(dict.fromkeys((*authority, *justified.permits)))
+        return justified._replace(permits=claimed) if claimed else justified
     gates = tuple(
         name
         for name, shut in (
@@ -137,9 +140,8 @@ def _gates(
     if isinstance(authority, Closed):  # row 7
         asks = authority.source is PermitSource.APPROVAL
         return Refuse(authority.refusal, authority.detail or authority.source, gates, remedies, asks, authority)
-    if isinstance(justified, Refuse):
-        return justified._replace(gates=gates, remedies=remedies)
-    return justified._replace(permits=tuple(dict.fromkeys((*authority, *justified.permits))))
+    assert isinstance(justified, Refuse), "one gate is shut"
+    return justified._replace(gates=gates, remedies=remedies)
 
 
 def _current(suspension: Suspended, request: Request) -> bool:

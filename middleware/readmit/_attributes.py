@@ -88,10 +88,8 @@ def prior(head: Head) -> Attributes:
     return {} if trace is None else {"readmit.prior_epoch.span_id": trace.span_id}
 
 
-def permits(decision: Admit | None) -> Attributes:
-    """What an epoch runs on; none for one that is only observed."""
-    if decision is None:
-        return {}
+def _permits(decision: Admit) -> Attributes:
+    """What an epoch runs on."""
     if not decision.permits:
         return {"readmit.permit.source": str(PermitSource.AMBIENT), "readmit.permit.state": str(PermitState.GRANTED)}
     claimed = decision.permits[0]
@@ -111,7 +109,7 @@ def decided(decision: Decision, *, observed: bool) -> Attributes:
     match decision:
         case Admit(justification=justification):
             justified = {"readmit.admission.justification": str(justification)}
-            return {"readmit.admission.decision": "admit", **justified, **permits(decision)}
+            return {"readmit.admission.decision": "admit", **justified, **_permits(decision)}
         case Return():
             return {"readmit.admission.decision": "return"}
         case Wait():

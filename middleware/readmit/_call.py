@@ -81,7 +81,7 @@ class Spans(Protocol):
         """One decision, as a span that is ended now; `of` is the span of the epoch that it admitted."""
 
     def epoch(
-        self, call: GuardedCall, head: Head, decision: Admit | None, number: int, admission: str, at: int
+        self, call: GuardedCall, head: Head, decision: Admit | Refuse | None, number: int, admission: str, at: int
     ) -> EpochSpan:
         """Starts the span of an epoch that is about to be admitted; number 0: of a run that no journal holds."""
 
@@ -325,7 +325,7 @@ class GuardedCall:
         if self.tool.fingerprint not in ports.kept:
             ports.journal.keep_document(self.tool.fingerprint, self.tool.contract.document())
             ports.kept.add(self.tool.fingerprint)
-        span = ports.spans.epoch(self, head, decision, number, admission, opened.now)
+        span = ports.spans.epoch(self, head, decision or would, number, admission, opened.now)
         admitted = self._admitted(head, decision, would, span, admission, opened.now)
         names = opened.names
         if self._abandoned is not None:
@@ -445,6 +445,7 @@ class GuardedCall:
             events.append(Left(at=opened.now, call=self.token))
         yield Append([opened.change(self.call, tuple(events), names)], durable=False)
         self.ports.spans.decided(self, head, refuse, 0, admission, opened.started)
+        _outcome.refused_inside(self.site.epochs[-1] if self.site.epochs else None, self.tool, head.id)
         error = refused(
             head.id,
             self.tool.name,

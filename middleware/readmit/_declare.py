@@ -90,6 +90,8 @@ def declare(function: Callable[..., Any], told: Told) -> ToolSpec:
         TypeError, ValueError: for whatever no rule knows.
     """
     plain = getattr(function, "__func__", function)
+    if is_guarded(function) or is_guarded(plain):
+        raise TypeError(f"{plain.__qualname__} is a guarded tool already: decorate it once")
     called = _name(plain, told.name)
     if told.effect is UNSTATED:
         raise TypeError(f"{called}: effect= is not stated; {EFFECTS}")
@@ -124,9 +126,13 @@ def origin_of(plain: Any) -> tuple[str, str]:
     return plain.__module__, plain.__qualname__
 
 
+def is_guarded(function: Any) -> bool:
+    """Whether a function or method is a tool already."""
+    layers = (wrapt.FunctionWrapper, wrapt.BoundFunctionWrapper)
+    return isinstance(function, layers) and bool(getattr(function, "_self_readmit", False))
+
+
 def _name(plain: Any, name: Any) -> str:
-    if isinstance(plain, wrapt.FunctionWrapper) and getattr(plain, "_self_readmit", False):
-        raise TypeError(f"{plain.__qualname__} is a guarded tool already: decorate it once")
     if inspect.isclass(plain) or not hasattr(plain, "__qualname__") or not hasattr(plain, "__module__"):
         raise TypeError(f"{plain!r} is not a function or a method: write a def around it and decorate that")
     if name is not None and (not isinstance(name, str) or not name):

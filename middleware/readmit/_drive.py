@@ -89,6 +89,7 @@ def drive_generator(
         except BaseException as error:
             done = ended(error)
         step = answers.send(done)
+        del done, resume  # an error and the frame that it went through would hold each other
     return answers.result()
 
 
@@ -184,6 +185,7 @@ async def drive_async_generator(
         except BaseException as error:
             done = ended(error)
         step = answers.send(done)
+        del done, resume  # an error and the frame that it went through would hold each other
     answers.result()
 
 

@@ -87,6 +87,9 @@ class Effect(NamedTuple):
         return self.state is EffectState.COMMITTED or (self.state is EffectState.RECONCILED and self.finding == "present")
 
 
+_NOTHING = Effect(None, None, "")
+
+
 def strongest(observations: Iterable[Evidence]) -> Evidence | None:
     """Step one: the strongest evidence about one send; ties go to committed, then rejected, then not_sent."""
     known = [e for e in observations if e.state in _TIES]
@@ -145,10 +148,11 @@ def epoch_effect(admitted: Admitted, recorded: Iterable[Recorded]) -> EpochEffec
                 given_up = "declared_unknown"
             case _:
                 pass
-    direct = strongest(e for _, e in observed.get(0, ()))
+    direct = strongest(e for _, e in observed.get(0, ())) if observed else None
+    numbers = sorted({*started, *observed} - {0}) if started or observed else ()
     sends = tuple(
         SendEffect(n, started.get(n), _send_evidence(e for _, e in observed.get(n, ())))
-        for n in sorted({*started, *observed} - {0})
+        for n in numbers
     )
     evidence = _epoch_evidence(admitted, sends, direct, ended[1] if ended else None, given_up)
     commits = [p for seen in observed.values() for p, e in seen if e.state is EffectState.COMMITTED]
@@ -219,16 +223,19 @@ def compensations(recorded: Iterable[Recorded]) -> list[tuple[int, int]]:
 def occurrence_effect(epochs: Sequence[EpochEffect], recorded: Sequence[Recorded], accept: Strength) -> Effect:
     """Step three: the epochs, and the findings that stand in for some of them.
 
-    An absence weaker than `accept` that no named person found settles nothing. A finding names the last epoch that existed when the question was asked. Present counts as committed; absence never
-    overrides committed evidence or a present finding unless a compensation covers it; a commit recorded after a
-    compensation stands; at equal fence compensated > present > absent.
+    A finding names the last epoch that existed when the question was asked. Present counts as committed; absence never
+    overrides committed evidence or a present finding unless a compensation covers it, and settles nothing where it is
+    weaker than `accept` and no named person found it; a commit recorded after a compensation stands; at equal fence
+    compensated > present > absent.
     """
+    if not epochs and not recorded:
+        return _NOTHING
     undone = compensations(recorded)
-    findings = [e for _, e in recorded if isinstance(e, Reconciled) and e.finding in ("present", "absent")]
-    present = [f for f in findings if f.finding == "present" and not any(fence >= f.fence for fence, _ in undone)]
     for epoch in epochs:
         if epoch.evidence is not None and epoch.stands(undone):
             return Effect(EffectState.COMMITTED, epoch.evidence.strength, epoch.evidence.rule)
+    findings = [e for _, e in recorded if isinstance(e, Reconciled) and e.finding in ("present", "absent")]
+    present = [f for f in findings if f.finding == "present" and not any(fence >= f.fence for fence, _ in undone)]
     if present:
         best = max(present, key=lambda f: (f.fence, f.strength.rank, f.by is not None))
         return Effect(EffectState.RECONCILED, best.strength, "reconcile.present", "present", best.by is not None)
@@ -249,4 +256,4 @@ def occurrence_effect(epochs: Sequence[EpochEffect], recorded: Sequence[Recorded
     if absent:
         best = max(absent, key=lambda f: (f.fence, f.by is not None, f.strength.rank))
         return Effect(EffectState.RECONCILED, best.strength, "reconcile.absent", "absent", best.by is not None, covered=covered)
-    return Effect(None, None, "")
+    return _NOTHING

@@ -10,7 +10,16 @@ from readmit._contract import Contract
 from readmit._digest import digest_bytes
 from readmit._errors import ReadmitError
 from readmit._fold import Head
-from readmit._model import Challenge, EffectState, Evidence, Justification, Observed, SendStarted, Strength, TraceContext
+from readmit._model import (
+    Challenge,
+    EffectState,
+    Evidence,
+    Justification,
+    Observed,
+    SendStarted,
+    Strength,
+    TraceContext,
+)
 from readmit._steps import Done
 
 if TYPE_CHECKING:
@@ -77,19 +86,19 @@ class Epoch:
         ports: Ports | None = None,
         observe: bool = False,
     ) -> None:
-        self.occurrence_id = head.id
+        self.occurrence_id: str = head.id
         self.number = number
         self.tool = tool
         self.call = call
         self.contract = contract
         self.justification = justification
         self.span = span
-        self.trace = span.context
+        self.trace: TraceContext = span.context
         self.outer = outer
         self.head = head
         self.ports = ports
         self.observe = observe
-        self.over = False  # its end is being recorded; what is learnt later is recorded by itself
+        self.over: bool = False  # its end is being recorded; what is learnt later is recorded by itself
         self.sends: list[Send] = []
         self.observed: list[Observed] = []
         self.inner: list[tuple[str, str]] = []  # guarded calls inside, delivered with this one
@@ -148,7 +157,7 @@ class Epoch:
     def inner_effect(self, occurrence_id: str, evidence: Evidence) -> None:
         """What became of a guarded call inside, where the contract lets those speak: it counts as a send."""
         with self.lock:
-            number = len(self.sends) + 1
+            number = self.next_send()
             started = SendStarted(
                 at=self.head.admissions[-1].at, epoch=self.number, send=number, route="tool", request=occurrence_id
             )
@@ -156,6 +165,10 @@ class Epoch:
             send.evidence.append(evidence)
             send.journalled = False
             self.sends.append(send)
+
+    def next_send(self) -> int:
+        """The number of the next send. One that was withdrawn before it left gives its own back; the lock is held."""
+        return max((s.started.send for s in self.sends), default=0) + 1
 
     def frame(self, surroundings: Frame) -> Frame:
         """The frame in which the tool's body runs: guarded calls inside belong to this occurrence."""
@@ -187,4 +200,3 @@ def any_in_flight() -> bool:
 def stack_holds(epochs: tuple[Epoch, ...], occurrence_id: str) -> bool:
     """Whether an occurrence already runs further up in the call stack."""
     return any(e.occurrence_id == occurrence_id for e in epochs)
-

@@ -66,6 +66,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @kept
     def joined(self) -> tuple[Joined, ...]:
         """Calls that were resolved to it later."""
+        if len(self.identity) == 1:
+            return ()
         return tuple(e for _, e in self.identity if isinstance(e, Joined))
 
     @kept
@@ -175,6 +177,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @kept
     def waiting(self) -> tuple[Suspended, ...]:
         """Suspensions that still stand before the next epoch: the newest of each kind, met by the newest epoch."""
+        if not self.recovery:
+            return ()
         newest = (s for s in (self.challenge, self.confirmation) if s is not None)
         return tuple(s for s in newest if s.epoch >= self.last_epoch)
 
@@ -236,7 +240,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @kept
     def _debts(self) -> dict[str, str]:
         calls: dict[str, str] = {}
-        for _, event in sorted((*self.identity, *self.admission), key=lambda r: r[0]):
+        for _, event in sorted((*self.identity, *self.admission), key=_place) if self.joined else self.admission:
             if isinstance(event, Admitted | Joined) and event.call:
                 calls[event.call] = event.owner or ""
                 if event.takes_over:
@@ -270,12 +274,15 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return False
         if self.opened.read:
             return delivered
-        return settled(effect, self.accept, waiting=bool(self.waiting)) and delivered
+        return delivered and settled(effect, self.accept, waiting=bool(self.waiting))
 
     @kept
     def uncertain(self) -> bool:
-        """In flight, unknown, or recovery pending: what folds calls of other runs (DESIGN §3, rule 4)."""
-        return bool(self.in_flight) or self.effects().state is EffectState.UNKNOWN or bool(self.waiting)
+        """In flight, unknown or known too weakly, or recovery pending: what folds calls of other runs (DESIGN §3, rule 4)."""
+        if self.in_flight or self.waiting:
+            return True
+        effect = self.effects()
+        return effect.state is not None and not settled(effect, self.accept, waiting=False)
 
 
 def settled(effect: Effect, accept: Strength, *, waiting: bool) -> bool:
@@ -300,11 +307,22 @@ _LANE = {
 }
 
 
+_OF_EFFECT = ("admission", "effect")  # lanes
+_EFFECTS = ("_epochs", "_effects")  # what is kept of them
+
+
+def _place(recorded: Recorded) -> int:
+    return recorded[0]
+
+
 def fold(head: Head, event: AnyEvent) -> Head:
     """One event onto a head: it takes the next place in the lane of its dimension."""
     place = head.version + 1
     lane = _LANE[event.dimension]
-    return msgspec.structs.replace(head, version=place, **{lane: (*getattr(head, lane), (place, event))})
+    after = msgspec.structs.replace(head, version=place, **{lane: (*getattr(head, lane), (place, event))})
+    if lane not in _OF_EFFECT:
+        vars(after).update((name, known) for name, known in vars(head).items() if name in _EFFECTS)
+    return after
 
 
 def fold_all(occurrence_id: str, events: Iterable[AnyEvent]) -> Head:

@@ -115,7 +115,7 @@ def resolve(call: Call, found: Found) -> Resolution:
             return Resolution(rule, head, fresh())
         if head.opened.tool == call.tool and not head.admissions and not head.denials and not head.abandoned:
             return Resolution(rule, head, fresh(), changed=True)
-        if rule is Identity.KEY and _without_effect(head):
+        if rule is Identity.KEY and _without_effect(head) and not head.denials and not head.abandoned:
             return Resolution(Identity.MINTED, None, (*fresh(Identity.KEY), (mint, ordinals.get(mint, 0) + 1)))
         return Resolution(rule, head, conflict=differing(call, head))
     for head in found.other_signature:

@@ -191,6 +191,13 @@ def speak_for_outer(epoch: Epoch, head: Head) -> None:
     )
 
 
+def refused_inside(outer: Epoch | None, tool: Declaration, occurrence_id: str) -> None:
+    """A refused inner call sent nothing. Beside others that did, the outer epoch has done its work in part."""
+    if outer is not None and outer.contract.effects_through == "tools" and not tool.read:
+        nothing = Evidence(state=EffectState.NOT_SENT, strength=Strength.PROOF, rule="tools.refused")
+        outer.inner_effect(occurrence_id, nothing)
+
+
 def _plain(state: EffectState, present: bool) -> EffectState:
     """A finding, as the evidence it amounts to."""
     if state is EffectState.RECONCILED:

@@ -18,8 +18,8 @@ from opentelemetry import trace
 from opentelemetry.context import attach, detach
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from readmit._admission import Admit, Decision
-from readmit._attributes import Attributes, decided, ended, ended_at, identity, permits, prior, recovered, states
+from readmit._admission import Admit, Decision, Refuse
+from readmit._attributes import Attributes, decided, ended, ended_at, identity, prior, recovered, states
 from readmit._call import GuardedCall
 from readmit._context import FRAME, Frame
 from readmit._epoch import Epoch
@@ -108,7 +108,7 @@ class OpenTelemetrySpans:
             of.span.add_link(span.get_span_context(), {"readmit.link": "admission"})
 
     def epoch(
-        self, call: GuardedCall, head: Head, decision: Admit | None, number: int, admission: str, at: int
+        self, call: GuardedCall, head: Head, decision: Admit | Refuse | None, number: int, admission: str, at: int
     ) -> EpochSpan:
         """Starts the span of an epoch that is about to be admitted; number 0: of a run that no journal holds."""
         surroundings = trace.get_current_span().get_span_context()
@@ -119,16 +119,9 @@ class OpenTelemetrySpans:
                 "gen_ai.operation.name": "execute_tool",
                 "readmit.operation": "execute",
             }
-            if number:
-                attributes |= {
-                    "readmit.epoch": number,
-                    "readmit.admission.id": admission,
-                    "readmit.admission.decision": "admit" if decision else "observed",
-                    **prior(head),
-                    **permits(decision),
-                }
             if decision is not None:
-                attributes["readmit.admission.justification"] = str(decision.justification)
+                admitted = {"readmit.epoch": number, "readmit.admission.id": admission}
+                attributes |= {**admitted, **prior(head), **decided(decision, observed=True)}
             span = self._started(f"execute_tool {call.tool.name}", attributes, _before(head), at)
         except Exception:
             _log.warning("The span of an epoch could not be started; the call goes on.", exc_info=True)

@@ -30,6 +30,8 @@ Arguments = Mapping[str, Any]
 class _BoundTool(wrapt.BoundFunctionWrapper[..., Any]):
     """A guarded method: copied and pickled as a bound method is."""
 
+    _self_readmit = True
+
     def __copy__(self) -> _BoundTool:
         return self
 

@@ -84,14 +84,15 @@ def test_foreign_a_sign_in_and_then_the_same_call(tmp_path: Path) -> None:
     assert (finding.confidence, [span.span_id for span in finding.spans]) == ("likely", [first, login, second])
 
 
-def test_foreign_in_separate_traces(tmp_path: Path) -> None:
+def test_foreign_a_sign_in_that_only_shares_the_service(tmp_path: Path) -> None:
     with Scene(tmp_path / "t.jsonl") as scene:
         first = lost(scene)
         scene.wait(SECOND)
         login = scene.send(200, url="https://id.test/login")
         second = done(scene)
     (finding,) = found(tmp_path)
-    assert (finding.confidence, [span.span_id for span in finding.spans]) == ("likely", [first, login, second])
+    assert (finding.confidence, [span.span_id for span in finding.spans]) == ("cannot_tell", [first, login, second])
+    assert "someone else's" in finding.reasons[1]
 
 
 def test_foreign_a_challenge_and_then_the_same_call(tmp_path: Path) -> None:

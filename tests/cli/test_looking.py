@@ -123,7 +123,7 @@ def test_no_journal_is_made(tmp_path: Path, command: tuple[str, ...]) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_journal_that_is_none(tmp_path: Path) -> None:
+def test_a_journal_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     empty, text, foreign = (tmp_path / name for name in ("empty.db", "text.db", "foreign.db"))
     empty.touch()
     text.write_text("not a database, but long enough to be looked at\n" * 40)
@@ -132,9 +132,10 @@ def test_a_journal_that_is_none(tmp_path: Path) -> None:
     connection.close()
     for path, word in ((empty, "empty"), (text, "not a database"), (foreign, "another program"), (tmp_path, "")):
         before = path.read_bytes() if path.is_file() else b""
-        done = readmit("pending", "--json", "--journal", path)
-        assert (done.code, done.document["exit_code"]) == (3, 3)
-        assert word in done.document["error"]
+        assert main(["pending", "--json", "--journal", str(path)]) == 3
+        said = json.loads(capsys.readouterr().out)
+        assert said["exit_code"] == 3
+        assert word in said["error"]
         assert (path.read_bytes() if path.is_file() else b"") == before
 
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 ACCOUNTED = frozenset({Justification.AMBIGUITY_ACCEPTED, Justification.BOUNDED_RETRY})
 """What an honest record can name for a repeat of an effect that was there."""
-_GOOD = frozenset({"ok", "unseen ok"})
 
 
 def events_of(head: Head) -> list[AnyEvent]:
@@ -171,7 +170,7 @@ def left_open(world: World, call: Call) -> tuple[str, ...]:
 def _alike(head: Head, call: Call) -> bool:
     opened = head.opened
     same = (opened.digest, opened.principal, opened.key, opened.run) == (call.digest, call.principal, call.key, None)
-    return same and (call.response is None or call.response != opened.response)
+    return same and not _lists(head, call.response)  # a response folds one of its calls into an open occurrence
 
 
 def _not_over(world: World, head: Head) -> str:
@@ -181,7 +180,7 @@ def _not_over(world: World, head: Head) -> str:
         return f"{head.id} is still running"
     if world.doubtful(head.id):
         return f"{head.id} may have acted"
-    told = world.ledger[head.id].told
+    told = world.owed(head.id).told
     return f"{head.id} has acted and nobody was told" if world.effects(head.id) and not told else ""
 
 
@@ -193,7 +192,7 @@ def knowingly(world: World, live: Live, prior: list[AnyEvent], event: Admitted) 
     for head in world.store.heads.values():
         if opened.run is not None or not _alike(head, live.call.call) or not head.abandoned:
             continue
-        grave = world.doubtful(head.id) or (world.effects(head.id) and not world.ledger[head.id].told)
+        grave = world.doubtful(head.id) or (world.effects(head.id) and not world.owed(head.id).told)
         named = {e.abandoned for h in world.store.heads.values() for e in h.admissions} | {event.abandoned}
         assert not grave or head.id in named, "an abandoned effect that nobody names"
 
@@ -234,12 +233,19 @@ def begun(world: World, variant: Variant) -> Callable[[World], None]:
         if wanted == (head.opened.digest, head.opened.principal, head.opened.key) and head.denials:
             world.withheld |= {world.calls}
 
+    beside = [h.id for h in world.store.heads.values() if variant.framework == "*" and _lists(h, variant.response)]
+
     def expected(after: World) -> None:
+        assert after.last not in beside, f"{after.last} stands in the same response, and is another call"
         if open_:
             assert after.last in equal, f"{open_} may have acted, and an equal call became {after.last}"
         assert after.last not in over, f"the result of {after.last} was delivered, and an equal call folded into it"
 
     return expected
+
+
+def _lists(head: Head, response: str | None) -> bool:
+    return response not in (None, "*") and response in (head.opened.response, *(j.response for j in head.joined))
 
 
 def _same(head: Head, variant: Variant) -> bool:
@@ -248,9 +254,10 @@ def _same(head: Head, variant: Variant) -> bool:
 
 def _over(world: World, occurrence: str) -> bool:
     fates = {t.fate for _, t in world.epochs(occurrence)}
-    ledger = world.ledger[occurrence]
+    good = bool(fates) and all(f in FATES and FATES[f].known is Known.DONE for f in fates)
+    ledger = world.owed(occurrence)
     told = ledger.told and not ledger.here and not ledger.gone
-    return bool(fates) and fates <= _GOOD and bool(told) and occurrence not in world.touched
+    return good and bool(told) and occurrence not in world.touched
 
 
 def finished(world: World, live: Live, fate: str) -> bool:

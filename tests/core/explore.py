@@ -10,10 +10,9 @@ from typing import NamedTuple
 import msgspec
 
 from readmit._fold import Head
-from readmit._model import Decided
 from readmit.journal import Change
 from tests.core import people
-from tests.core.checks import can_be_ended, events_of, truthful
+from tests.core.checks import can_be_ended, truthful
 from tests.core.remote import FATES
 from tests.core.world import Active, Scenario, World
 
@@ -73,7 +72,7 @@ def explore(scenario: Scenario, depth: int) -> Explored:
 
 def _once(head: Head, world: World, ended: set[bytes]) -> None:
     if not world.store.closed[head.id]:
-        key = _renamed(b"".join(map(_encode, events_of(head))))
+        key = _renamed(world.store.texts[head.id])
         if key not in ended:
             ended.add(key)
             can_be_ended(head, world)
@@ -126,9 +125,9 @@ def _of_call(world: World, caller: int, active: Active) -> Iterator[tuple[str, A
 def _key(world: World) -> bytes:
     """A digest of what can matter later; ids are renamed in the order in which they appear."""
     parts: list[bytes] = []
-    for occurrence, head in world.store.heads.items():
-        parts += [occurrence.encode(), *(_encode(e) for e in events_of(head) if not isinstance(e, Decided))]
-        ledger = world.ledger[occurrence]
+    for occurrence, text in world.store.texts.items():
+        parts += [occurrence.encode(), text]
+        ledger = world.owed(occurrence)
         parts.append(repr((ledger.here, ledger.gone, ledger.told > 0, world.fences.get(occurrence, 0))).encode())
         parts.append(repr((occurrence in world.touched, sorted(world.epochs(occurrence)))).encode())
     for name, taken in sorted(world.store.names.items()):

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from readmit._fold import Head, fold
 from readmit._identity import Found
+from readmit._model import Decided
 from readmit.journal import Change, Query, Stale
 
+_encode = msgspec.json.Encoder().encode
 Name = tuple[tuple[int, str], ...]  # ordinals with their occurrences, oldest first
 
 
@@ -22,15 +26,15 @@ class Store:
     closed: dict[str, bool] = field(default_factory=dict)
     documents: dict[str, bytes] = field(default_factory=dict)
     dead: frozenset[str] = frozenset()
+    texts: dict[str, bytes] = field(default_factory=dict)  # what was written, without what only a reader looks at
 
     def copy(self) -> Store:
-        return Store(
-            dict(self.heads), dict(self.slots), dict(self.names), dict(self.closed), dict(self.documents), self.dead
-        )
+        parts = (self.heads, self.slots, self.names, self.closed, self.documents)
+        return Store(*map(dict, parts), self.dead, dict(self.texts))
 
     def apply(self, changes: Sequence[Change]) -> list[Head]:
         """All changes or none."""
-        heads, names = dict(self.heads), dict(self.names)
+        heads, names, texts = dict(self.heads), dict(self.names), dict(self.texts)
         written = []
         for change in changes:
             head = heads.get(change.occurrence_id, Head(id=change.occurrence_id))
@@ -45,11 +49,14 @@ class Store:
                 if any(o == ordinal for o, _ in taken):
                     raise Stale(f"{name} {ordinal} is taken")
                 names[name] = tuple(sorted((*taken, (ordinal or max((o for o, _ in taken), default=0) + 1, head.id))))
+            texts[head.id] = texts.get(head.id, b"") + b"".join(
+                _encode(e) for e in change.events if not isinstance(e, Decided)
+            )
             heads[head.id] = head
             written.append(head)
             if change.expected == 0:
                 self.slots[head.id] = change.slot
-        self.heads, self.names = heads, names
+        self.heads, self.names, self.texts = heads, names, texts
         self.closed.update((head.id, head.closed) for head in written)
         return written
 

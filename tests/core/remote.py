@@ -55,6 +55,10 @@ _RETURNED = Outcome.RETURNED
 
 FATES: dict[str, Fate] = {
     "ok": Fate(acts=True, known=Known.DONE, sends=(_OK,), outcome=_RETURNED),
+    "ok at the second try": Fate(acts=True, known=Known.DONE, sends=(_NO_ANSWER, _OK), outcome=_RETURNED),
+    "ok beside a 422": Fate(
+        acts=True, known=Known.DONE, sends=(_422._replace(request="notify"), _OK), outcome=_RETURNED
+    ),
     "unseen ok": Fate(acts=True, known=Known.DONE, outcome=_RETURNED),
     "lost": Fate(acts=True, known=Known.DOUBT, sends=(_NO_ANSWER,)),
     "lost on the way": Fate(acts=False, known=Known.DOUBT, sends=(_NO_ANSWER,)),

@@ -23,7 +23,7 @@ SCENARIOS = (
         callers=1,
         gates=False,
         fates=(
-            "ok", "unseen ok", "lost", "refused", "422", "401", "200 then raised", "half", "refused then lost", "raised",
+            "ok", "ok at the second try", "ok beside a 422", "unseen ok", "lost", "refused", "422", "401", "200 then raised", "half", "refused then lost", "raised",
             "raised after", "says not sent", "says rejected", "says rejected, was lost", "cancelled", "cancelled first",
             "error text", "error text of nothing", "crash",
         ),
@@ -181,6 +181,7 @@ SCENARIOS = (
         variants=(
             Variant(framework="f", response="r"),
             Variant(framework="*", response="*", call_id="same"),
+            Variant(framework="*", response="r"),
             Variant("b", framework="f", response="r"),
         ),
         fates=("ok", "lost", "422"),
@@ -193,6 +194,16 @@ SCENARIOS = (
         variants=(Variant(run="r"), Variant()),
         fates=("ok", "lost", "422", "crash"),
         acts=("accept", "deny"),
+        calls=5,
+        depth=7,
+        deeper=9,
+    ),
+    Scenario(
+        name="keys in a run",
+        variants=(Variant(key="k", run="r"), Variant(key="other", run="r")),
+        fates=("ok", "lost", "422"),
+        callers=1,
+        gates=False,
         calls=5,
         depth=7,
         deeper=9,

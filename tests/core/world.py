@@ -6,7 +6,6 @@ so that its generator can be made again and taken another way.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -140,8 +139,7 @@ class EpochTruth(NamedTuple):
     undone: bool = False
 
 
-@dataclass(slots=True)
-class Ledger:
+class Ledger(NamedTuple):
     """Who still waits for the result of an occurrence, kept by hand."""
 
     here: int = 0  # admitted or joined, and still there
@@ -254,11 +252,11 @@ class World:
         self.store.documents[contract.fingerprint] = contract.document()
 
     def copy(self) -> World:
-        new = copy.copy(self)
+        new: World = World.__new__(World)
+        for name in self.__slots__:
+            value = getattr(self, name)
+            setattr(new, name, dict(value) if isinstance(value, dict) else value)
         new.store = self.store.copy()
-        for name in ("active", "lives", "runs", "truth", "keys", "fences", "left"):
-            setattr(new, name, dict(getattr(self, name)))
-        new.ledger = {occurrence: copy.copy(ledger) for occurrence, ledger in self.ledger.items()}
         return new
 
     @property
@@ -348,12 +346,11 @@ class World:
         before = self.store.heads
         heads = self.store.apply(changes)
         for change in changes:
-            ledger = self.ledger.setdefault(change.occurrence_id, Ledger())
             for event in change.events:
                 match event:
                     case Admitted() | Joined(call=str()):
-                        ledger.gone -= 1 if ledger.gone else 0
-                        ledger.here += 1
+                        gone = self.owed(change.occurrence_id).gone
+                        self.owe(change.occurrence_id, here=1, gone=-1 if gone else 0)
                         if isinstance(event, Admitted):
                             assert live is not None
                             admitted(self, live, before.get(change.occurrence_id), change, event)
@@ -403,24 +400,25 @@ class World:
             self._gone(active.occurrence)
 
     def _gone(self, occurrence: str) -> None:
-        ledger = self.ledger[occurrence]
-        ledger.here -= 1
-        ledger.gone += 1
+        self.owe(occurrence, here=-1, gone=1)
+
+    def owed(self, occurrence: str) -> Ledger:
+        return self.ledger.get(occurrence, Ledger())
+
+    def owe(self, occurrence: str, *, here: int = 0, gone: int = 0, told: int = 0) -> None:
+        before = self.owed(occurrence)
+        self.ledger[occurrence] = Ledger(before.here + here, before.gone + gone, before.told + told)
 
     def _over(self, live: Live) -> None:
         active, call = live.active, live.call
         occurrence = self.last = call._occurrence or ""
-        ledger = self.ledger.setdefault(occurrence, Ledger())
         if live.run is not None:
             taken = tuple(sorted((which, frozenset(n)) for which, n in live.run._taken.items()))
             self.runs[active.caller] = (taken, frozenset(live.run.done))
         executed, joined = call._executed, call._waiting is not None
         if finished(self, live, self._fate_of(live)):
-            ledger.told += 1
-            if executed or joined:
-                ledger.here -= 1
-            elif ledger.gone:
-                ledger.gone -= 1
+            gone = bool(self.owed(occurrence).gone) and not (executed or joined)
+            self.owe(occurrence, told=1, here=-1 if executed or joined else 0, gone=-1 if gone else 0)
         elif executed or joined:
             self._gone(occurrence)
 

@@ -422,3 +422,20 @@ def test_a_log_that_was_left_long_is_written_back(path: Path) -> None:
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT count(*) FROM events").fetchone() == (20,)
     connection.close()
+
+
+def test_a_checkpoint_that_was_cut_off_is_finished(path: Path) -> None:
+    journal = SQLiteJournal(path)
+    for number in range(50):
+        journal.append([first(f"o{number}", opened(f"d{number}"))], durable=False)
+    there = path.with_name("copy")
+    there.mkdir()
+    for each in path.parent.glob("readmit.db*"):
+        if each.is_file():
+            shutil.copy(each, there)
+    journal.close()
+    with path.open("rb") as whole, (there / "readmit.db").open("r+b") as cut:
+        cut.write(whole.read(4096))  # the first page, which says how many there are, and none of the others
+    journal = SQLiteJournal(there / "readmit.db")
+    assert len(list(journal.open())) == 50
+    journal.close()

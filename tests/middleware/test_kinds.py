@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import traceback
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from typing import Any
 
@@ -153,6 +155,26 @@ async def test_a_call_cancelled_before_dispatch_is_proved_not_sent_and_gives_its
     assert await send("ann") == "sent", "the claim was given back: the same approval serves the next epoch"
     assert [attributes(s).get("readmit.permit.id") for s in stage.spans("execute")] == [permit, permit]
     assert attributes(stage.spans("execute")[-1])["readmit.admission.justification"] == "not_sent"
+
+
+async def test_an_acceptance_is_given_back_like_a_permit(tmp_path: Any) -> None:
+    journal = Slow(tmp_path / "readmit.db")
+    stage = Stage(journal)
+    faults: list[Exception] = [TimeoutError()]
+
+    @stage.guard.tool(effect="write")
+    async def send(to: str) -> str:
+        if faults:
+            raise faults.pop()
+        return "sent"
+
+    with pytest.raises(TimeoutError):
+        await send("ann")
+    stage.guard.accept(stage.waiting().occurrence_id, epoch=1, by="bob", statement="twice is fine")
+    await cancelled_at_the_gate(journal, send("ann"))
+    assert await send("ann") == "sent"
+    told = [attributes(s)["readmit.admission.justification"] for s in stage.spans("execute")]
+    assert told == ["first_attempt", "ambiguity_accepted", "ambiguity_accepted"]
 
 
 async def test_a_cancellation_is_not_lost_when_the_intent_has_to_be_decided_again(tmp_path: Any) -> None:
@@ -446,6 +468,71 @@ async def test_a_read_only_async_generator_that_is_never_begun_has_no_span(stage
     rows("ann")
     assert [n async for n in rows("bob")] == [1]
     assert len(stage.spans()) == 1
+
+
+# -- what a tool raises -------------------------------------------------------------------------------------------
+
+
+async def test_every_kind_raises_the_tools_own_error_and_holds_on_to_nothing(stage: Stage) -> None:
+    """The error is the very object, with no context of ours, and is freed with its frames as soon as it is let go."""
+
+    class Local:
+        """Something that the body has in its hands."""
+
+    held: list[weakref.ref[Local]] = []
+    tool = stage.guard.tool(effect="write")
+
+    def fail(to: str) -> None:
+        local = Local()
+        held.append(weakref.ref(local))
+        raise errors[to]
+
+    @tool
+    def function(to: str) -> None:
+        fail(to)
+
+    @tool
+    async def coroutine(to: str) -> None:
+        fail(to)
+
+    @tool
+    def generator(to: str) -> Iterator[int]:
+        yield 1
+        fail(to)
+
+    @tool
+    async def async_generator(to: str) -> AsyncIterator[int]:
+        yield 1
+        fail(to)
+
+    async def caught(kind: str) -> None:
+        try:
+            match kind:
+                case "function":
+                    function(kind)
+                case "coroutine":
+                    await coroutine(kind)
+                case "generator":
+                    list(generator(kind))
+                case _:
+                    async for _ in async_generator(kind):
+                        pass
+        except LookupError as error:
+            assert error is errors[kind]
+            assert (error.__cause__, error.__context__) == (None, None)
+            assert traceback.extract_tb(error.__traceback__)[-1].name == "fail"
+
+    kinds = ("function", "coroutine", "generator", "async generator")
+    errors = {kind: LookupError(kind) for kind in kinds}
+    gc.collect()
+    gc.disable()
+    try:
+        for kind in kinds:
+            await caught(kind)
+        errors.clear()
+        assert [reference() for reference in held] == [None] * 4
+    finally:
+        gc.enable()
 
 
 # -- refusals -----------------------------------------------------------------------------------------------------

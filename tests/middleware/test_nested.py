@@ -198,6 +198,65 @@ def test_a_read_inside_a_write_is_no_occurrence(stage: Stage) -> None:
     assert executed(stage, "order")[0]["readmit.effect.state"] == "not_sent"
 
 
+def test_an_inner_approval_is_asked_for_and_used_within_the_outer_call(filed: Stage) -> None:
+    """The outer call has done its work in part (`epoch.partial`); called again, by another process, it does the rest.
+
+    That takes two people's words: the approval of what is missing, and that the outer tool may run once more.
+    """
+    done: list[str] = []
+
+    def declared(guard: readmit.Guard) -> Callable[[str], str]:
+        @guard.tool(effect="write", name="book")
+        def book(to: str) -> str:
+            done.append(f"book {to}")
+            return "booked"
+
+        @guard.tool(effect="write", name="pay", approval=True)
+        def pay(to: str) -> str:
+            done.append(f"pay {to}")
+            return "paid"
+
+        @guard.tool(effect="write", name="order", contract=TOOLS)
+        def order(to: str) -> str:
+            return f"{book(to)}, {pay(to)}"
+
+        return order
+
+    with pytest.raises(readmit.ApprovalRequired) as asked:
+        declared(filed.guard)("ann")
+    assert asked.value.tool == "pay"
+    order = declared(filed.restart())
+    filed.guard.approve(asked.value.request_id or "", by="bob")
+    with pytest.raises(readmit.ReplayRefused) as refused:
+        order("ann")
+    assert attributes(filed.spans("admit")[-1])["readmit.effect.rule"] == "epoch.partial"
+    filed.guard.accept(refused.value.occurrence_id, epoch=1, by="bob", statement="what is booked stays booked")
+    assert order("ann") == "booked, paid"
+    assert done == ["book ann", "pay ann"]
+    assert filed.guard.pending() == []
+
+
+def test_an_outer_call_whose_only_inner_call_was_refused_has_done_nothing(stage: Stage) -> None:
+    done: list[str] = []
+
+    @stage.guard.tool(effect="write", approval=True)
+    def pay(to: str) -> str:
+        done.append(to)
+        return "paid"
+
+    @stage.guard.tool(effect="write", name="order", contract=TOOLS)
+    def order(to: str) -> str:
+        return pay(to)
+
+    with pytest.raises(readmit.ApprovalRequired) as asked:
+        order("ann")
+    assert executed(stage, "order")[0]["readmit.effect.rule"] == "tools.refused"
+    stage.guard.approve(asked.value.request_id or "", by="bob")
+    assert order("ann") == "paid"
+    assert executed(stage, "order")[1]["readmit.admission.justification"] == "not_sent"
+    assert done == ["ann"]
+
+
 async def test_an_inner_call_that_outlives_the_outer_one_is_delivered_by_itself(stage: Stage) -> None:
     go = asyncio.Event()
     tasks: list[asyncio.Task[str]] = []

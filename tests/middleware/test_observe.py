@@ -70,6 +70,7 @@ def test_nothing_is_blocked_and_every_would_be_refusal_is_recorded(observing: St
     assert (second["readmit.epoch"], second["readmit.mode"]) == (2, "observe")
     assert second["readmit.admission.decision"] == "observed"
     assert "readmit.admission.justification" not in second
+    assert second["readmit.admission.refusal"] == "effect_unknown"
     assert "readmit.permit.source" not in second
 
 

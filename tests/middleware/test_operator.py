@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -102,6 +104,25 @@ def test_a_used_approval_does_not_serve_the_next_epoch(stage: Stage) -> None:
     stage.guard.approve(request_of(refused), by="bob")
     assert tool.pay("ann") == "receipt 2"
     assert newest(stage)["readmit.admission.justification"] == "idempotent"
+
+
+def test_one_approval_is_one_dispatch_however_many_callers_there_are(stage: Stage) -> None:
+    tool = Tool(stage.guard, approval=True)
+    stage.guard.approve(request_of(tool.refused("ann")), by="bob")
+    start = threading.Barrier(8)
+
+    def call() -> str:
+        start.wait(10)
+        try:
+            return tool.pay("ann")
+        except readmit.Refused as refused:
+            return str(refused.reason)
+
+    with ThreadPoolExecutor(8) as pool:
+        said = [call.result() for call in [pool.submit(call) for _ in range(8)]]
+    assert tool.done == ["ann"]
+    assert "receipt 1" in said
+    assert set(said) <= {"receipt 1", "permit_missing", "recovery_pending", "in_flight"}
 
 
 def test_renewed_authority_says_nothing_about_the_effect(stage: Stage) -> None:

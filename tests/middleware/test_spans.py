@@ -499,6 +499,7 @@ def test_what_would_have_been_refused(stage: Stage) -> None:
                 "admission.id": "id-0005",
                 "admission.decision": "observed",
                 "prior_epoch.span_id": "0000000000000001",
+                "admission.refusal": "effect_unknown",
                 "recovery.state": "clear",
                 "effect.state": "committed",
                 "effect.rule": "tool.return",

@@ -20,6 +20,7 @@ import readmit
 from readmit import Absent, Approval, Contract, DigestError, Present, Question
 from tests.middleware.stage import Stage, attributes
 
+P = typing.ParamSpec("P")
 HERE = "tests.middleware.test_tool"
 
 
@@ -379,8 +380,39 @@ def test_only_functions_and_methods_are_decorated(odd: object) -> None:
 
 def test_a_tool_is_guarded_once(stage: Stage) -> None:
     tool = stage.guard.tool(effect="write")
-    with pytest.raises(TypeError, match="is a guarded tool already"):
-        tool(tool(plain))
+    for guarded in (tool(plain), Till("left").open):
+        with pytest.raises(TypeError, match="is a guarded tool already"):
+            tool(guarded)
+
+
+def test_a_bound_method_and_a_wrapped_function_are_tools_like_others(stage: Stage) -> None:
+    class Client:
+        def __init__(self) -> None:
+            self.sent: list[str] = []
+
+        def send(self, to: str) -> str:
+            self.sent.append(to)
+            return to
+
+    def logged(function: Callable[P, str]) -> Callable[P, str]:
+        @functools.wraps(function)
+        def inner(*args: P.args, **kwargs: P.kwargs) -> str:
+            return function(*args, **kwargs)
+
+        return inner
+
+    client = Client()
+    send = stage.guard.tool(effect="write", exclude=("self",))(client.send)
+    assert send("ann") == "ann"
+    assert client.sent == ["ann"]
+
+    @stage.guard.tool(effect="write", key="order")
+    @logged
+    def pay(order: str) -> str:
+        return "paid"
+
+    assert [pay("a"), pay(order="a")] == ["paid", "paid"]
+    assert len(stage.spans("execute")) == 2, "the second one got what was recorded"
 
 
 # -- names --------------------------------------------------------------------------------------------------------

@@ -104,11 +104,15 @@ def _evidence(event: AnyEvent) -> str:
             return f"epoch {event.epoch} declared unknown by {event.by} via {event.via}"
         case Reconciled():
             found = _FOUND.get(event.finding, event.finding)
-            return f"up to epoch {event.fence}: {found} ({event.strength}){_quoted(event.receipt)} by {event.by or 'the reconcile hook'}"
+            return f"up to epoch {event.fence}: {found} ({event.strength}){_quoted(event.receipt)} by {_who(event.by, event.via)}"
         case Compensated():
             return f"up to epoch {event.fence}: compensated by {event.by} via {event.via}"
         case _:
             return type(event).__name__
+
+
+def _who(by: str | None, via: str) -> str:
+    return f"{by} via {via}" if by else "the reconcile hook"
 
 
 _FOUND = {"absent_for_now": "absent for now"}

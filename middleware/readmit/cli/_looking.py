@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from readmit.cli import _ids, _tables, _view
-from readmit.cli._exit import Exit, missing
+from readmit.cli._exit import Exit, Stop, missing
 from readmit.cli._session import Session
 
 Given = Annotated[Session, Parameter(parse=False)]
@@ -48,25 +48,32 @@ def analyze(*paths: Path, format: Literal["table", "json"] | None = None, sessio
         import duckdb  # noqa: F401
         from readmit_analysis.cli import analyze as run
     except ModuleNotFoundError as error:
-        raise _extra(error, "analysis", "duckdb", "readmit_analysis") from error
+        raise _extra(error) from error
     return run(paths, format=format or ("json" if session.as_json else "table"), console=None if session.as_json else session.out)
 
 
 def demo(*, directory: Path | None = None, session: Given) -> int:
-    """Watch the main job done on a real server: a lost response, a renewed login, no second effect.
+    """Watch the main job done on real servers: a lost response, a renewed login, no second effect.
 
     Args:
-        directory: where the journal and the traces go; a temporary one by default, which is named at the end.
+        directory: where the journal and the traces go; a temporary folder by default, which is named at the end.
     """
+    from readmit.demo import run_demo
+
     try:
-        from readmit.demo import run_demo
+        report = run_demo(directory, quiet=session.as_json)
     except ModuleNotFoundError as error:
-        raise _extra(error, "otlp", "opentelemetry") from error
-    report = run_demo(directory, quiet=session.as_json)
-    session.answer(report.document(), "")
+        raise _extra(error) from error
+    except OSError as error:
+        raise Stop(Exit.NOTHING, f"The demo cannot be played in {directory or 'a temporary folder'}: {error}") from error
+    if session.as_json:
+        session.answer(report.document(), "")
     return Exit.DONE if report.ok else Exit.NOTHING
 
 
-def _extra(error: ModuleNotFoundError, extra: str, *packages: str) -> Exception:
-    """What to install, if it is one of an extra's packages that is missing; anything else is an error of ours."""
-    return missing(extra) if (error.name or "").partition(".")[0] in packages else error
+def _extra(error: ModuleNotFoundError) -> Exception:
+    """What to install, if it is a package of an extra that is missing; anything else is an error of ours."""
+    for package, extra in (("duckdb", "analysis"), ("readmit_analysis", "analysis"), ("opentelemetry.exporter", "otlp")):
+        if (error.name or "").startswith(package):
+            return missing(extra)
+    return error

@@ -35,13 +35,13 @@ _COLOUR = {
     "stale": "red",
     "expired": "red",
 }
-_LANES = {
-    Dimension.RECOVERY: ("recovery", "yellow"),
-    Dimension.AUTHORITY: ("authority", "blue"),
-    Dimension.EFFECT: ("effect", "magenta"),
-    Dimension.DELIVERY: ("delivery", "cyan"),
+_LANES = {  # name, colour, share of the width
+    Dimension.RECOVERY: ("recovery", "yellow", 3),
+    Dimension.AUTHORITY: ("authority", "blue", 3),
+    Dimension.EFFECT: ("effect", "magenta", 4),
+    Dimension.DELIVERY: ("delivery", "cyan", 2),
 }
-_ADMISSION = ("admission", "bold")  # also identity and records, which no lane of evidence takes
+_ADMISSION = ("admission", "bold", 3)  # also identity and records, which no lane of evidence takes
 
 
 def state(text: str) -> Text:
@@ -157,15 +157,15 @@ def _timeline(view: View, width: int) -> Table:
     table.add_column("after", no_wrap=True, justify="right")
     lanes = (_ADMISSION, *_LANES.values())
     wide = width >= WIDE
-    for name, colour in lanes if wide else ():
-        table.add_column(name, header_style=colour, style=colour, overflow="fold", ratio=1)
+    for name, colour, share in lanes if wide else ():
+        table.add_column(name, header_style=colour, style=colour, overflow="fold", ratio=share)
     if not wide:
         table.add_column("lane", no_wrap=True)
         table.add_column("event", overflow="fold", ratio=1)
     for _, event in view.events:
-        name, colour = _LANES.get(event.dimension, _ADMISSION)
+        name, colour, _ = _LANES.get(event.dimension, _ADMISSION)
         text = Text(_shortly(words(event), view), style="" if event.dimension in _LANES else _weight(event))
-        cells = [text if lane == name else Text() for lane, _ in lanes] if wide else [Text(name, style=colour), text]
+        cells = [text if lane == name else Text() for lane, _, _ in lanes] if wide else [Text(name, style=colour), text]
         table.add_row(since(event.at, view.head.opened.at), *cells)
     return table
 
@@ -217,7 +217,7 @@ def _permit_cells(view: PermitView, short: dict[str, str]) -> Iterable[str | Tex
 
 def _ends(view: View) -> RenderableType:
     if view.pending is None:
-        return Text("It is closed: nothing has to be done. An equal call is a new occurrence.", style="dim")
+        return Text("It is closed: nothing has to be done.", style="dim")
     table = _table("what can end it")
     table.add_column("remedy", no_wrap=True, style="bold")
     table.add_column("what it means, and the command", overflow="fold", ratio=1)

@@ -29,7 +29,7 @@ class View:
         pending: what it waits for; None once it is closed.
         permits: each as it stands, by what the journal alone knows: another policy, executor or target can still make
             one stale.
-        contract: the name of the newest epoch's contract, else its fingerprint; empty before the first.
+        contract: the name of the newest epoch's contract; empty before the first.
     """
 
     head: Head
@@ -154,4 +154,4 @@ def _contract(guard: Guard, head: Head) -> str:
         return ""
     fingerprint = head.admissions[-1].contract
     document = guard.ports().journal.document(fingerprint)
-    return (Contract.from_document(document).name if document else "") or fingerprint
+    return (Contract.from_document(document).name if document else "") or f"unnamed ({fingerprint})"

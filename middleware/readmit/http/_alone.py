@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from readmit._call import Declaration, GuardedCall, Ports, Site
-from readmit._context import entered, frame
+from readmit._context import frame
 from readmit._contract import Contract
 from readmit._digest import digest_bytes
 from readmit._epoch import Epoch, Send
 from readmit._errors import refused
 from readmit._identity import Call
 from readmit._model import Binding, EffectState, Granted, Permit, PermitSource, SendStarted
-from readmit._telemetry import current_span
+from readmit._telemetry import Inside
 from readmit.http._request import Facts
 from readmit.http._resend import Terms, unjustified
 from readmit.journal._port import Change
@@ -141,9 +139,7 @@ def _signed_in(facts: Facts, ports: Ports, principal: str | None) -> None:
     ports.spans.act("login", head, shown)
 
 
-@contextmanager
-def inside(epoch: Epoch | None) -> Iterator[None]:
+def inside(epoch: Epoch | None) -> Inside:
     """Where the request is sent: the epoch's frame and span are current."""
     assert epoch is not None, "a request of its own has an epoch"
-    with entered(epoch.frame(frame())), current_span(epoch.span.span):
-        yield
+    return Inside(epoch.frame(frame()), epoch.span.span)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from readmit._context import Frame, frame
 from readmit._contract import Contract
 from readmit._epoch import Epoch, Send
-from readmit._errors import JournalUnavailable
+from readmit._errors import JournalUnavailable, Refused
 from readmit._evidence import Seen, judge, position, without_effect
 from readmit._model import Challenge, EffectState, Evidence, Refusal, Strength
 from readmit._steps import Append, Done, Execute, Step
@@ -71,20 +71,18 @@ class Passing:
 
     def enter(self) -> Journal | None:
         """Takes the surroundings as they are now; returns who writes down what leaves."""
-        self.frame = frame()
-        self.epoch = self.frame.epochs[-1] if self.frame.epochs else None
-        if self.epoch is None or self.epoch.ports is None:
-            return None
-        return self.epoch.ports.journal
+        epochs = frame().epochs
+        self.epoch = epochs[-1] if epochs else None
+        return None if self.epoch is None or self.epoch.ports is None else self.epoch.ports.journal
 
     def steps(self) -> Generator[Step, Any, Done]:
         """Sends the request; returns how that ended: with a response, or with the error of the transport below."""
         if self.harmless is not None:
-            self._mark_harmless()
+            around = {} if self.epoch is None else _within.marks(self.epoch)
+            self.span.mark({**around, "readmit.effect.rule": self.harmless})
         elif self.epoch is not None:
             yield from self._start(self.epoch)
-        key = self._own_key()
-        self.outgoing = self.facts.copy(self._trace(), key)
+        self.outgoing = self.facts.copy(self._trace(), self._own_key())
         given = self.outgoing.headers
         done: Done = yield Execute(None)
         self._judge(done)
@@ -93,12 +91,6 @@ class Passing:
         return done
 
     # -- before the first byte ------------------------------------------------------------------------------------
-
-    def _mark_harmless(self) -> None:
-        marks: dict[str, Any] = {"readmit.effect.rule": self.harmless}
-        if self.epoch is not None:
-            marks |= {"readmit.occurrence.id": self.epoch.occurrence_id, "readmit.epoch": self.epoch.number}
-        self.span.mark(marks)
 
     def _start(self, epoch: Epoch) -> Generator[Step, Any, None]:
         """Writes down that the request is about to leave, unless it must not."""
@@ -112,11 +104,12 @@ class Passing:
                 epoch.sends.append(send)
             elif against.rule == "http.key":  # not a repeat: a request that was meant and did not happen
                 send.journalled, send.over = False, True
-                send.evidence.append(Evidence(state=EffectState.NOT_SENT, strength=Strength.PROOF, rule=against.rule))
+                send.evidence.append(_within.suppressed(against.rule))
                 epoch.sends.append(send)
-        self.span.mark(_within.marks(epoch, send))
+        self.span.mark(_within.marks(epoch))
         if against is not None:
             self._suppress(epoch, against)
+        self.span.mark(_within.marks(epoch, send))
         self.send = send
         try:
             yield Append([Change(epoch.occurrence_id, (send.started,), check=_within.fence(epoch))], durable=False)
@@ -124,6 +117,8 @@ class Passing:
             if not (epoch.observe and isinstance(error, JournalUnavailable)):
                 with epoch.lock:
                     epoch.sends.remove(send)
+                if isinstance(error, Refused):
+                    self._say(epoch, "fence", error)
                 raise
             send.journalled = False
         self.facts.mark(send, epoch)
@@ -131,15 +126,18 @@ class Passing:
     def _suppress(self, epoch: Epoch, against: Suppressed) -> None:
         """Says that a request does not leave; in observe mode that it would not."""
         error = _within.refusal(epoch, against)
-        shown = {"readmit.send.refusal": str(against.reason), "readmit.send.refusal.rule": against.rule}
+        self._say(epoch, against.rule, error)
+        if not epoch.observe:
+            raise error
+
+    def _say(self, epoch: Epoch, rule: str, error: Refused) -> None:
+        shown = {"readmit.send.refusal": str(error.reason), "readmit.send.refusal.rule": rule}
         _log.warning("%s", error)
         if epoch.observe:
             self.span.mark(shown)
             return
         epoch.span.span.set_attributes(shown)
-        nothing = Evidence(state=EffectState.NOT_SENT, strength=Strength.PROOF, rule=against.rule)
-        self.span.suppressed({**shown, **_spans.effect(nothing)})
-        raise error
+        self.span.suppressed({**shown, **_spans.effect(_within.suppressed(rule))})
 
     def _own_key(self) -> tuple[str, str] | None:
         """The header with our idempotency key, where the request carries none of its own."""

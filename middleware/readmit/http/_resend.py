@@ -83,7 +83,7 @@ def place(epoch: Epoch, facts: Facts, terms: Terms, unique: str, now: int) -> Pl
     started = SendStarted(
         at=now,
         epoch=epoch.number,
-        send=len(epoch.sends) + 1,
+        send=epoch.next_send(),
         route=route,
         request=digest,
         key=None if key is None else facts.key_digest(key),

@@ -9,21 +9,26 @@ from readmit._effect import occurrence_effect, strongest
 from readmit._epoch import Epoch, Send
 from readmit._errors import Refused, refused
 from readmit._fold import Head
-from readmit._model import Challenge, EffectState, Evidence, Observed, Refusal
+from readmit._model import Challenge, EffectState, Evidence, Observed, Refusal, Strength
 from readmit.http._resend import Suppressed, before
 from readmit.journal._port import Change
 
 _REMEDIES = ("reconcile", "accept", "compensate", "abandon")
 
 
-def marks(epoch: Epoch, send: Send) -> dict[str, Any]:
-    """What the client span of a send carries from its start."""
-    said: dict[str, Any] = {
-        "readmit.occurrence.id": epoch.occurrence_id,
-        "readmit.epoch": epoch.number,
-        "readmit.send": send.started.send,
-    }
-    return {**said, "http.request.resend_count": send.resend} if send.resend else said
+def marks(epoch: Epoch, send: Send | None = None) -> dict[str, Any]:
+    """What the client span of a request carries from its start; of a send its number, too."""
+    said: dict[str, Any] = {"readmit.occurrence.id": epoch.occurrence_id, "readmit.epoch": epoch.number}
+    if send is not None:
+        said["readmit.send"] = send.started.send
+    if send is not None and send.resend:
+        said["http.request.resend_count"] = send.resend
+    return said
+
+
+def suppressed(rule: str) -> Evidence:
+    """A request that we kept back ourselves was not sent."""
+    return Evidence(state=EffectState.NOT_SENT, strength=Strength.PROOF, rule=rule)
 
 
 def fence(epoch: Epoch) -> Callable[[Head], None] | None:

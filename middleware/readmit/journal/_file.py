@@ -78,6 +78,10 @@ def _make_or_look(path: Path) -> None:
         try:
             if not recognised(seen, path):
                 raise _foreign(path) from None
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
+                raise
+            # A checkpoint that was cut off, or is going on, looks so: the log has the rest, and it is read next.
         finally:
             seen.close()
 

@@ -104,7 +104,7 @@ class EffectServer:
     def __init__(self, *, port: int = 0, honours_keys: bool = False) -> None:
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port: int = self._listener.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url: str = f"http://127.0.0.1:{self.port}"
         self.effects: list[Effect] = []
         self.requests: list[Received] = []
         self._honours_keys = honours_keys

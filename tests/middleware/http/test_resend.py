@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-import readmit
 from readmit import Contract, RecoveryPending, ReplayRefused
-from readmit._model import Observed, Suspended
+from readmit._model import Suspended
 from readmit.testing import (
     ANSWERED,
     BROKEN_BODY,
@@ -353,92 +351,6 @@ async def test_observe_mode_blocks_nothing_and_says_so(
     assert [said.get("readmit.send.refusal") for said in client_spans(stage)] == [None, "effect_unknown"]
     assert "http.resend" in caplog.text
     stage.guard.close()
-
-
-# -- an epoch that was given up ------------------------------------------------------------------------------------
-
-
-async def test_an_epoch_that_was_declared_unknown_sends_nothing_more(wire: Wire) -> None:
-    client = wire.client()
-
-    async def send() -> None:
-        (waiting,) = wire.stage.guard.pending()
-        wire.stage.guard.declare_unknown(waiting.occurrence_id, epoch=1, by="ann")
-        await client.post()
-
-    with pytest.raises(ReplayRefused, match="epoch 1 has ended or was given up"):
-        await wire.tool(send)()
-    assert wire.server.requests == []
-
-
-def test_what_is_learnt_after_the_end_settles_that_epoch(stage: Stage, server: EffectServer) -> None:
-    """A tool that gives up on its thread: the answer still counts, and a later send of the thread does not leave."""
-    wire = Wire("httpx", stage, server)
-    with httpx.Client(base_url=server.url, transport=wire.transport(httpx.HTTPTransport())) as client:
-        outcome: list[Any] = []
-        gone = threading.Event()
-        answered = threading.Event()
-
-        @stage.guard.tool(effect="write", name="send")
-        def send() -> None:
-            def work() -> None:
-                outcome.append(client.post("/messages").status_code)
-                answered.set()
-                gone.wait(5)
-                try:
-                    client.post("/more")
-                except ReplayRefused as error:
-                    outcome.append(error.reason)
-
-            thread = threading.Thread(target=readmit.bind(work))
-            thread.start()
-            answered.wait(5)
-            outcome.append(thread)
-            raise TimeoutError
-
-        with pytest.raises(TimeoutError):
-            send()
-        gone.set()
-        outcome[1].join(5)
-    assert outcome[0] == 200
-    assert outcome[2] == "effect_unknown"
-    assert [r.path for r in server.requests] == ["/messages"]
-
-
-def test_an_answer_that_comes_late(stage: Stage, server: EffectServer) -> None:
-    wire = Wire("httpx", stage, server)
-    release = threading.Event()
-
-    class Slow(httpx.BaseTransport):
-        """Answers when it is told to."""
-
-        def handle_request(self, request: httpx.Request) -> httpx.Response:
-            release.wait(5)
-            return httpx.Response(200, json={})
-
-    with httpx.Client(transport=wire.transport(Slow()), base_url="http://slow") as client:
-        threads: list[threading.Thread] = []
-
-        @stage.guard.tool(effect="write", name="send")
-        def send() -> None:
-            def work() -> None:
-                client.post("/messages")
-
-            thread = threading.Thread(target=readmit.bind(work))
-            threads.append(thread)
-            thread.start()
-            while not readmit.current().sends:
-                pass
-            raise TimeoutError
-
-        with pytest.raises(TimeoutError):
-            send()
-        occurrence = stage.waiting().occurrence_id
-        assert stage.guard.show(occurrence).effects().state == "unknown"
-        release.set()
-        threads[0].join(5)
-    assert [e.evidence.rule for e in events(stage, Observed, occurrence)] == ["http.2xx"]
-    assert stage.guard.show(occurrence).effects().state == "committed"
 
 
 async def test_a_suspension_names_the_challenges_of_the_send_that_was_not_repeated(wire: Wire) -> None:

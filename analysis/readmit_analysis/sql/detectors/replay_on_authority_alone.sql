@@ -3,8 +3,9 @@
 --
 -- From readmit's own spans: an epoch that came after a login or an approval ran without a justification of its own while
 -- the occurrence was unknown. That is what happened, so it is confirmed.
--- From anyone's traces: an effectful call or request may have had its effect, a sign-in was seen, and the same went out
--- again (likely); after nothing but a challenge it is cannot_tell, since many services check the caller before they act.
+-- From anyone's traces: an effectful call or request may have had its effect, a sign-in was seen in the same conversation
+-- or trace, and the same went out again (likely). After nothing but a challenge it is cannot_tell, since many services
+-- check the caller before they act; so it is if the sign-in only shares the service, where it may be someone else's.
 --
 -- One row for each span of a finding.
 
@@ -43,7 +44,8 @@ sign_ins AS (
 calls_found AS (
     SELECT
         r.trace_id, r.span_id, r.tool, r.start_ns, r.prev_trace_id, r.prev_span_id, r.prior_weighty,
-        min(i.start_ns) AS sign_in_ns
+        min(i.start_ns) AS sign_in_ns,
+        max(CASE WHEN i.link = r.link THEN 1 ELSE 0 END) AS linked
     FROM call_repeats AS r
     LEFT JOIN sign_ins AS i
         ON (i.link = r.link OR i.service = r.service) AND i.start_ns BETWEEN r.prev_end_ns AND r.start_ns
@@ -63,14 +65,16 @@ call_spans AS (
 from_calls AS (
     SELECT
         'call ' || span_id AS finding,
-        CASE WHEN sign_in_ns IS NOT NULL AND prior_weighty = 1 THEN 'likely' ELSE 'cannot_tell' END AS confidence,
+        CASE WHEN linked = 1 AND prior_weighty = 1 THEN 'likely' ELSE 'cannot_tell' END AS confidence,
         CAST(NULL AS VARCHAR) AS occurrence_id, tool, t AS trace_id, s AS span_id, place AS position,
         CASE WHEN sign_in_ns IS NOT NULL THEN 'after a sign-in the same call went out again, and the first may have had its effect'
              ELSE 'after a challenge the same call went out again' END AS why,
         CAST(NULL AS VARCHAR) AS justification,
         'nothing between the two says what became of the first' AS not_benign_because,
         'identity: equal tool and arguments'
-            || CASE WHEN sign_in_ns IS NOT NULL THEN ' | a sign-in lies between' ELSE ' | no sign-in was seen' END
+            || CASE WHEN sign_in_ns IS NULL THEN ' | no sign-in was seen'
+                    WHEN linked = 1 THEN ' | a sign-in of the same conversation or trace lies between'
+                    ELSE ' | a sign-in of the same service lies between; it may be someone else''s' END
             || CASE WHEN prior_weighty = 1 THEN ' | the first got no answer that settles it'
                     ELSE ' | the first was answered by a challenge: many services check the caller before they act' END AS reasons
     FROM call_spans
@@ -78,7 +82,8 @@ from_calls AS (
 sends_found AS (
     SELECT
         r.trace_id, r.span_id, r.tool, r.group_id, r.service, r.method, r.url, r.start_ns, r.prior_lost,
-        r.call_occurrence_id, min(i.start_ns) AS sign_in_ns
+        r.call_occurrence_id, min(i.start_ns) AS sign_in_ns,
+        max(CASE WHEN i.link = r.link THEN 1 ELSE 0 END) AS linked
     FROM send_repeats AS r
     LEFT JOIN sign_ins AS i
         ON (i.link = r.link OR i.service = r.service) AND i.start_ns BETWEEN r.first_ns AND r.start_ns
@@ -91,13 +96,15 @@ sends_found AS (
 from_sends AS (
     SELECT
         'send ' || f.span_id AS finding,
-        CASE WHEN f.sign_in_ns IS NOT NULL AND f.prior_lost = 1 THEN 'likely' ELSE 'cannot_tell' END AS confidence,
+        CASE WHEN f.linked = 1 AND f.prior_lost = 1 THEN 'likely' ELSE 'cannot_tell' END AS confidence,
         f.call_occurrence_id AS occurrence_id, f.tool, s.trace_id, s.span_id, s.start_ns AS position,
         'inside one call the same request went out again after a challenge or a sign-in' AS why,
         CAST(NULL AS VARCHAR) AS justification,
         'nothing between the two says what became of the first' AS not_benign_because,
         'identity: one call, equal method and URL'
-            || CASE WHEN f.sign_in_ns IS NOT NULL THEN ' | a sign-in lies between' ELSE ' | no sign-in was seen' END
+            || CASE WHEN f.sign_in_ns IS NULL THEN ' | no sign-in was seen'
+                    WHEN f.linked = 1 THEN ' | a sign-in of the same conversation or trace lies between'
+                    ELSE ' | a sign-in of the same service lies between; it may be someone else''s' END
             || CASE WHEN f.prior_lost = 1 THEN ' | an earlier request got no answer that settles it'
                     ELSE ' | the earlier one was answered by a challenge: many services check the caller before they act' END
             AS reasons
