@@ -30,11 +30,14 @@ class Answers:
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
-        self._done = Done(Outcome.CANCELLED)
+        self._done: Done | None = None
 
     def send(self, answer: Any = None) -> Step | None:
         """The next step, or None when the call is over and `result` can be asked."""
-        return self._advance(lambda: self._steps.send(answer))
+        step = self._advance(lambda: self._steps.send(answer))
+        if step is None and self._done is None:  # garbage, and closed before its driver: what was sent stands
+            self._done = answer
+        return step
 
     def throw(self, error: BaseException) -> Step | None:
         """The next step after one that failed."""
@@ -49,7 +52,8 @@ class Answers:
 
     def result(self) -> Any:
         """What the call gives: its result, or its own error as it was raised; asked once."""
-        done, self._done = self._done, Done(Outcome.CANCELLED)
+        done, self._done = self._done, None
+        assert done is not None, "the call is over"
         try:
             if done.error is not None:
                 raise done.error

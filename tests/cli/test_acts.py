@@ -32,7 +32,12 @@ def test_approve_and_revoke(scene: Scene) -> None:
     for word in (scene.request, scene.asking, "deploy.release", "ann", "30 min", "one dispatch of exactly this"):
         assert word in done.out
     permit = scene.shown(scene.asking)["permits"][0]
-    assert (permit["source"], permit["granted_by"], permit["state"], permit["uses"]) == ("approval", "bob", "granted", 1)
+    assert (permit["source"], permit["granted_by"], permit["state"], permit["uses"]) == (
+        "approval",
+        "bob",
+        "granted",
+        1,
+    )
     assert last(scene, scene.asking)["via"] == "cli:terminal"
 
     revoked = act(scene, "revoke", permit["permit_id"][:18], "--by", "bob")
@@ -95,14 +100,19 @@ def test_reconcile_with_other_findings(scene: Scene, said: tuple[str, ...], find
     ],
 )
 def test_reconcile_needs_exactly_one_finding(scene: Scene, said: tuple[str, ...]) -> None:
-    assert main(["reconcile", scene.unknown, "--epoch", "1", "--by", "ann", *said, "--journal", str(scene.journal)]) == 2
+    assert (
+        main(["reconcile", scene.unknown, "--epoch", "1", "--by", "ann", *said, "--journal", str(scene.journal)]) == 2
+    )
 
 
 def test_accept_justifies_one_repeat(scene: Scene) -> None:
     done = act(scene, "accept", scene.unknown, "--epoch", "1", "--by", "ann", "--statement", "twice is fine")
     assert done.code == 0, done.out
     assert "TWICE" in done.out and "twice is fine" in done.out
-    assert (last(scene, scene.unknown)["statement"], last(scene, scene.unknown)["via"]) == ("twice is fine", "cli:terminal")
+    assert (last(scene, scene.unknown)["statement"], last(scene, scene.unknown)["via"]) == (
+        "twice is fine",
+        "cli:terminal",
+    )
     guard = Guard(journal=scene.journal)
 
     @guard.tool(effect="write", name="billing.charge")
@@ -133,7 +143,9 @@ def test_authenticated_serves_what_the_principal_has_open(scene: Scene) -> None:
     nobody = act(scene, "authenticated", "--principal", "zoe")
     assert nobody.code == 1
     assert "would serve nothing" in nobody.out
-    done = act(scene, "authenticated", "--principal", "ann", "--scope", "chat-1", "--subject", "ann@idp", "--issuer", "idp")
+    done = act(
+        scene, "authenticated", "--principal", "ann", "--scope", "chat-1", "--subject", "ann@idp", "--issuer", "idp"
+    )
     assert done.code == 0, done.out
     assert scene.asking in done.out and scene.unknown not in done.out
     event = last(scene, scene.asking)

@@ -33,7 +33,9 @@ def without(packages: str, *arguments: str, cwd: Path) -> subprocess.CompletedPr
         ("opentelemetry.exporter.otlp.json.file", ("demo",), "otlp"),
     ],
 )
-def test_a_missing_extra_is_named_exactly(tmp_path: Path, packages: str, arguments: tuple[str, ...], extra: str) -> None:
+def test_a_missing_extra_is_named_exactly(
+    tmp_path: Path, packages: str, arguments: tuple[str, ...], extra: str
+) -> None:
     done = without(packages, *arguments, cwd=tmp_path)
     assert done.returncode == 5
     assert done.stdout == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -13,8 +14,9 @@ from readmit._fold import Head
 from readmit.journal import Change
 from tests.core import people
 from tests.core.checks import can_be_ended, truthful
-from tests.core.remote import FATES
-from tests.core.world import Active, Scenario, World
+from tests.core.live import Active
+from tests.core.scenario import Scenario
+from tests.core.world import World
 
 Action = Callable[[World], bool | None]
 _encode = msgspec.json.Encoder().encode
@@ -85,38 +87,38 @@ def actions(world: World) -> Iterator[tuple[str, Action]]:
     if world.calls < scenario.calls:
         for caller in idle if any(v.run for v in scenario.variants) else idle[:1]:
             for i, variant in enumerate(scenario.variants):
-                yield f"{caller} calls {i}", lambda w, c=caller, v=variant: w.call(c, v)
+                yield f"{caller} calls {i}", partial(World.call, caller=caller, variant=variant)
             if caller in world.runs:
-                yield f"{caller} enters the run again", lambda w, c=caller: w.runs.pop(c) and None
+                yield f"{caller} enters the run again", partial(World.enter_again, caller=caller)
     for caller, active in world.active.items():
         yield from _of_call(world, caller, active)
     if world.acts < scenario.most_acts:
         for name, done in people.acts(world):
             if name.split()[0] in scenario.acts:
-                yield name, lambda w, n=name, d=done: people.act(w, n, d)
+                yield name, partial(people.act, name=name, done=done)
 
 
 def _of_call(world: World, caller: int, active: Active) -> Iterator[tuple[str, Action]]:
+    answer, crash = partial(World.answer, caller=caller), partial(World.crash, caller=caller)
     match active.stop:
         case "gate":
-            yield f"{caller} writes", lambda w: w.answer(caller, "value")
-            yield f"{caller} crashes before it writes", lambda w: w.crash(caller, acts=False)
+            yield f"{caller} writes", partial(answer, kind="value")
+            yield f"{caller} crashes before it writes", partial(crash, acts=False)
         case "inside":
             for fate in world.scenario.fates:
                 if fate == "crash":
-                    yield f"{caller} crashes before it acts", lambda w: w.crash(caller, acts=False)
-                    yield f"{caller} crashes after it acts", lambda w: w.crash(caller, acts=True)
+                    yield f"{caller} crashes before it acts", partial(crash, acts=False)
+                    yield f"{caller} crashes after it acts", partial(crash, acts=True)
                 else:
-                    assert fate in FATES
-                    yield f"{caller}: {fate}", lambda w, f=fate: w.fate(caller, f)
+                    yield f"{caller}: {fate}", partial(World.fate, caller=caller, name=fate)
         case "joined":
-            yield f"{caller} looks again", lambda w: w.answer(caller, "value")
-            yield f"{caller} leaves", lambda w: w.answer(caller, "raised", KeyboardInterrupt)
-            yield f"{caller} crashes waiting", lambda w: w.crash(caller, acts=False)
+            yield f"{caller} looks again", partial(answer, kind="value")
+            yield f"{caller} leaves", partial(answer, kind="raised", value=KeyboardInterrupt)
+            yield f"{caller} crashes waiting", partial(crash, acts=False)
         case "asked":
-            yield f"{caller} hears {type(active.finding).__name__}", lambda w: w.answer(caller, "value", active.finding)
-            yield f"{caller} hears nothing", lambda w: w.answer(caller, "raised", OSError)
-            yield f"{caller} leaves the question", lambda w: w.answer(caller, "raised", KeyboardInterrupt)
+            yield f"{caller} hears {type(active.finding).__name__}", partial(answer, kind="value", value=active.finding)
+            yield f"{caller} hears nothing", partial(answer, kind="raised", value=OSError)
+            yield f"{caller} leaves the question", partial(answer, kind="raised", value=KeyboardInterrupt)
 
 
 # -- which worlds are one -----------------------------------------------------------------------------------------
@@ -133,14 +135,10 @@ def _key(world: World) -> bytes:
     for name, taken in sorted(world.store.names.items()):
         parts.append(f"{name} {len(taken)} {taken[-1][1]}".encode())
     parts += sorted(_call(world, active) for active in world.active.values())
-    limits = (scenario_left(world), world.ticks, sorted(world.runs.items()), sorted(world.keys.items()))
+    so_far = (world.calls, world.acts, world.ticks)  # a world with more to come is another one
+    limits = (so_far, sorted(world.runs.items()), sorted(world.keys.items()))
     parts.append(repr((limits, sorted(world.store.dead))).encode())
     return blake2b(_renamed(b"\n".join(parts)), digest_size=16).digest()
-
-
-def scenario_left(world: World) -> tuple[int, int]:
-    """What can still come: a world with more to come is another one."""
-    return (world.calls, world.acts)
 
 
 def _call(world: World, active: Active) -> bytes:

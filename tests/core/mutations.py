@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Mutation(NamedTuple):
-    """One rule, broken: in `file` the text `old`, which stands there once, becomes `new`; `seen_by` is what must fail."""
+    """One rule, broken: in `file` the text `old`, which stands there once, becomes `new`; `seen_by` must fail."""
 
     rule: str
     file: str

@@ -1,4 +1,4 @@
-"""The table of DESIGN §5, written again as an ordered list of rows over plain facts. It shares no code with the core."""
+"""The table of DESIGN §5, written again as ordered rows over plain facts. It shares no code with the core."""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ _APPROVAL = Permit(
     uses=1,
     request="request",
 )
-_LOGIN = Permit(id="login", source=PermitSource.LOGIN, granted_by=PRINCIPAL, binding=Binding(subject=PRINCIPAL, login="x"))
+_LOGIN = Permit(
+    id="login", source=PermitSource.LOGIN, granted_by=PRINCIPAL, binding=Binding(subject=PRINCIPAL, login="x")
+)
 
 
 class PermitFact(NamedTuple):
@@ -101,7 +103,12 @@ def _permits() -> list[Authority]:
         _changed("approval for another executor", Refusal.WRONG_EXECUTOR, executor="other"),
         _one("approval revoked", _APPROVAL, Refusal.PERMIT_MISSING, revoked=("approval",)),
         used,
-        replace(used, name="used, and another", late=(fresh,), facts=(*used.facts, PermitFact("fresh", PermitSource.APPROVAL))),
+        replace(
+            used,
+            name="used, and another",
+            late=(fresh,),
+            facts=(*used.facts, PermitFact("fresh", PermitSource.APPROVAL)),
+        ),
         before,
         after,
         _one("login of somebody else", other(_LOGIN, binding=eve), Refusal.WRONG_PRINCIPAL),
@@ -110,7 +117,7 @@ def _permits() -> list[Authority]:
         replace(before, name="login before, approval", late=(_APPROVAL,), facts=(*before.facts, *approved.facts)),
         _one("an operator's own", other(_APPROVAL, id="own", source=PermitSource.OPERATOR, uses=None, request=None)),
         _one("the policy's own", other(_APPROVAL, id="own", source=PermitSource.POLICY, uses=None, request=None)),
-    ]  # fmt: skip
+    ]
 
 
 PERMITS = tuple(_permits())

@@ -44,7 +44,9 @@ def _events(remedy: str, head: Head, request: Request) -> list[AnyEvent]:
         case "sign_in":
             return [Granted(at=NOW, permit=_permit(PermitSource.LOGIN, head, request, "signed in"))]
         case "approve":
-            open_ = next((s.id for s in head.waiting if s.suspension is RecoveryKind.CONFIRMATION and not head.answered(s)), None)
+            open_ = next(
+                (s.id for s in head.waiting if s.suspension is RecoveryKind.CONFIRMATION and not head.answered(s)), None
+            )
             asked: list[AnyEvent] = []
             if open_ is None:
                 open_ = "newly asked"

@@ -1,4 +1,4 @@
-"""The other side: a service with an effect counter, and the ways in which one execution can go. The truth of the tests."""
+"""The other side: a service that acts, and the ways in which one execution can go. The truth of the tests."""
 
 from __future__ import annotations
 
@@ -80,10 +80,15 @@ FATES: dict[str, Fate] = {
         acts=False, known=Known.NOTHING, outcome=Outcome.CANCELLED, error=KeyboardInterrupt, started=False
     ),
     "error text": Fate(acts=True, known=Known.DOUBT, outcome=_RETURNED, text="Error: the gateway timed out"),
-    "error text of nothing": Fate(acts=False, known=Known.DOUBT, outcome=_RETURNED, text="Error: the gateway timed out"),
+    "error text of nothing": Fate(
+        acts=False, known=Known.DOUBT, outcome=_RETURNED, text="Error: the gateway timed out"
+    ),
 }
-"""Every fate by its name. Those that act without sends are for tools whose effects are not all seen; the one that raised
-before any send is known to have done nothing only where all effects go through guarded clients."""
+"""Every fate by its name.
+
+Those that act without sends are for tools whose effects are not all seen; the one that raised before any send is known
+to have done nothing only where all effects go through guarded clients.
+"""
 
 
 def live_through(fate: Fate, epoch: Epoch, at: int, result: str, *, keyed: bool) -> Done:

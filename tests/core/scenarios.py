@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from readmit import Approval, Contract
-from tests.core.world import Scenario, Variant
+from tests.core.remote import FATES
+from tests.core.scenario import Scenario, Variant
 
 HOURS = timedelta(hours=1)
 KEYS = Contract(idempotency_key="Idempotency-Key", key_lifetime=2 * HOURS)
@@ -15,22 +16,18 @@ SCENARIOS = (
     Scenario(
         name="nobody helps",
         fates=("ok", "lost", "lost on the way", "refused", "422", "crash"),
-        depth=9,
-        deeper=12,
+        depth=8,
+        deeper=11,
     ),
     Scenario(
         name="every fate",
         callers=1,
         gates=False,
-        fates=(
-            "ok", "ok at the second try", "ok beside a 422", "unseen ok", "lost", "refused", "422", "401", "200 then raised", "half", "refused then lost", "raised",
-            "raised after", "says not sent", "says rejected", "says rejected, was lost", "cancelled", "cancelled first",
-            "error text", "error text of nothing", "crash",
-        ),
-        depth=6,
-        deeper=8,
-    ),  # fmt: skip
-    Scenario(name="people settle", fates=("ok", "lost", "crash"), acts=EVERYBODY, most_acts=3, depth=7, deeper=9),
+        fates=(*FATES, "crash"),
+        depth=5,
+        deeper=7,
+    ),
+    Scenario(name="people settle", fates=("ok", "lost", "crash"), acts=EVERYBODY, most_acts=3, depth=6, deeper=8),
     Scenario(
         name="one caller, people settle",
         callers=1,
@@ -39,16 +36,16 @@ SCENARIOS = (
         acts=EVERYBODY,
         most_acts=5,
         calls=5,
-        depth=8,
-        deeper=10,
+        depth=6,
+        deeper=8,
     ),
     Scenario(
         name="a hook is asked",
         hook=True,
         fates=("ok", "lost", "lost on the way", "crash"),
         acts=("accept", "declare_unknown", "compensate"),
-        depth=8,
-        deeper=10,
+        depth=7,
+        deeper=9,
     ),
     Scenario(
         name="approval",
@@ -57,8 +54,8 @@ SCENARIOS = (
         fates=("ok", "lost", "refused", "422"),
         acts=("approve", "deny", "revoke", "tick", "absent"),
         most_acts=4,
-        depth=8,
-        deeper=10,
+        depth=7,
+        deeper=9,
     ),
     Scenario(
         name="approval of an idempotent tool",
@@ -68,8 +65,8 @@ SCENARIOS = (
         fates=("ok", "lost", "cancelled first"),
         acts=("approve", "deny", "revoke"),
         most_acts=4,
-        depth=8,
-        deeper=10,
+        depth=7,
+        deeper=9,
     ),
     Scenario(
         name="challenges",
@@ -77,24 +74,24 @@ SCENARIOS = (
         fates=("ok", "401", "401 before it acts", "lost"),
         acts=("login", "revoke", "accept", "approve"),
         most_acts=4,
-        depth=8,
-        deeper=10,
+        depth=7,
+        deeper=9,
     ),
     Scenario(
         name="all through guarded clients",
         contract=Contract(effects_through="http"),
         fates=("ok", "lost", "refused", "422", "raised before any send", "200 then raised", "half"),
         acts=("accept",),
-        depth=8,
-        deeper=10,
+        depth=7,
+        deeper=9,
     ),
     Scenario(
         name="mixed",
         contract=Contract(effects_through="mixed"),
         fates=("ok", "unseen ok", "lost", "422", "refused", "raised after"),
         acts=("accept",),
-        depth=8,
-        deeper=10,
+        depth=7,
+        deeper=9,
     ),
     Scenario(
         name="idempotent",
@@ -102,8 +99,8 @@ SCENARIOS = (
         remote="idempotent",
         fates=("ok", "lost", "lost on the way", "crash"),
         acts=("declare_unknown", "compensate", "approve"),
-        depth=7,
-        deeper=9,
+        depth=6,
+        deeper=8,
     ),
     Scenario(
         name="keys",
@@ -115,8 +112,8 @@ SCENARIOS = (
         fates=("ok", "lost", "lost on the way", "422", "crash"),
         acts=("tick", "compensate", "approve", "accept", "absent"),
         most_acts=5,
-        depth=8,
-        deeper=10,
+        depth=6,
+        deeper=8,
     ),
     Scenario(
         name="keys, racing",
@@ -125,16 +122,16 @@ SCENARIOS = (
         fates=("ok", "lost", "crash"),
         acts=("tick", "compensate", "declare_unknown"),
         most_acts=3,
-        depth=7,
-        deeper=9,
+        depth=6,
+        deeper=8,
     ),
     Scenario(
         name="bounded retries",
         contract=Contract(blind_retries=1),
         fates=("ok", "lost", "lost on the way", "refused"),
         acts=("accept", "absent"),
-        depth=8,
-        deeper=10,
+        depth=7,
+        deeper=9,
     ),
     Scenario(
         name="only proof counts",
@@ -146,8 +143,8 @@ SCENARIOS = (
         fates=("ok", "lost", "lost on the way", "refused", "422"),
         acts=("accept", "absent"),
         most_acts=3,
-        depth=9,
-        deeper=11,
+        depth=8,
+        deeper=10,
     ),
     Scenario(
         name="business keys",
@@ -155,26 +152,34 @@ SCENARIOS = (
         fates=("ok", "lost", "422"),
         acts=("accept", "absent"),
         most_acts=2,
-        depth=7,
-        deeper=9,
+        depth=6,
+        deeper=8,
     ),
     Scenario(
         name="keys of two principals, with approval",
         approval=Approval(),
-        variants=(Variant(key="k", principal="ann"), Variant(key="k", principal="bob"), Variant("b", key="k", principal="ann")),
+        variants=(
+            Variant(key="k", principal="ann"),
+            Variant(key="k", principal="bob"),
+            Variant("b", key="k", principal="ann"),
+        ),
         fates=("ok", "lost"),
         acts=("approve", "deny"),
         most_acts=3,
-        depth=7,
-        deeper=9,
+        depth=6,
+        deeper=8,
     ),
     Scenario(
         name="principals",
-        variants=(Variant(principal="ann", framework="f"), Variant(principal="bob", framework="f"), Variant(principal="ann")),
+        variants=(
+            Variant(principal="ann", framework="f"),
+            Variant(principal="bob", framework="f"),
+            Variant(principal="ann"),
+        ),
         fates=("ok", "lost", "200 then raised", "crash"),
         acts=("login",),
-        depth=7,
-        deeper=9,
+        depth=6,
+        deeper=7,
     ),
     Scenario(
         name="framework ids",
@@ -186,8 +191,8 @@ SCENARIOS = (
         ),
         fates=("ok", "lost", "422"),
         acts=("accept",),
-        depth=7,
-        deeper=9,
+        depth=6,
+        deeper=8,
     ),
     Scenario(
         name="runs",
@@ -195,8 +200,8 @@ SCENARIOS = (
         fates=("ok", "lost", "422", "crash"),
         acts=("accept", "deny"),
         calls=5,
-        depth=7,
-        deeper=9,
+        depth=6,
+        deeper=8,
     ),
     Scenario(
         name="keys in a run",
@@ -205,8 +210,8 @@ SCENARIOS = (
         callers=1,
         gates=False,
         calls=5,
-        depth=7,
-        deeper=9,
+        depth=6,
+        deeper=8,
     ),
     Scenario(
         name="a read that needs approval",
@@ -215,7 +220,7 @@ SCENARIOS = (
         fates=("ok", "raised"),
         acts=("approve", "deny", "revoke"),
         most_acts=4,
-        depth=8,
-        deeper=10,
+        depth=7,
+        deeper=9,
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,4 @@
-"""The table of DESIGN §5: every combination of contract, effect, permits, recovery and request, against the table itself.
+"""The table of DESIGN §5: contract by effect by permits by recovery by request, against the table itself.
 
 The rows stand in `oracle.py`, over plain facts; the heads are folded from real events. What must hold whatever the rows
 say is asserted beside them.
@@ -20,10 +20,11 @@ from readmit import Contract
 from readmit._admission import Admit, Decision, Reconcile, Refuse, Return, Wait, decide
 from readmit._fold import Head
 from readmit._model import Accepted, Admitted, Refusal, Request
+from tests.core.effects import EFFECTS, READS
 from tests.core.oracle import TABLE, Case, Expected, expected
 from tests.core.permits import PERMITS, POLICY, RECOVERIES, Authority, Recovery, grants
 from tests.core.remedies import applied
-from tests.core.situations import DIGEST, EFFECTS, NOW, PRINCIPAL, READS, START, Effect, head_of, opened
+from tests.core.situations import DIGEST, NOW, PRINCIPAL, START, Effect, head_of, opened
 
 _HOUR = timedelta(hours=1)
 CONTRACTS = {
@@ -114,8 +115,8 @@ def said(decision: Decision) -> Expected:
 
 def holds(case: Case, row: str, decision: Decision) -> None:
     """What must be so whatever the rows say."""
-    request, admits = case.request, isinstance(decision, Admit)
-    if admits:
+    request = case.request
+    if isinstance(decision, Admit):
         assert request.conflict is None
         assert not case.present
         assert not case.recovery.verdict
@@ -211,7 +212,10 @@ def test_effects_under_every_contract(contract: str) -> None:
 
 def test_permits_in_every_recovery() -> None:
     """Every permit in every recovery, with the effects that open the effect gate and those that do not."""
-    effects = [_NAMES.index(n) for n in ("nothing yet", "not_sent, proof", "rejected, contract", "raised", "compensated", "a read, raised")]
+    effects = [
+        _NAMES.index(n)
+        for n in ("nothing yet", "not_sent, proof", "rejected, contract", "raised", "compensated", "a read, raised")
+    ]
     check(cases([Contract()], effects, _EVERY_PERMIT, REQUESTS.values()), remedies_of_every=0 if _FAST else 29)
 
 

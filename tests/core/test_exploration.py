@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.core.explore import explore
+from tests.core.scenario import Scenario
 from tests.core.scenarios import SCENARIOS
-from tests.core.world import Scenario
 
 _LESS = int(os.environ.get("READMIT_FAST", "0"))  # the mutation tests look less deep
 

@@ -1,4 +1,4 @@
-"""A small world around the real core: callers, people, a journal, a remote. Each action leads from one world to the next.
+"""A small world around the real core: callers, people, a journal, a remote; each action leads to the next world.
 
 A world is a value: what it holds is copied, and a call that is under way is kept as the answers that it has been given,
 so that its generator can be made again and taken another way.
@@ -8,127 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
-from itertools import count
 from typing import Any, NamedTuple
 
-from readmit import Approval, Contract
-from readmit._call import Declaration, GuardedCall, Ports, Site
-from readmit._context import Run
 from readmit._contract import Policy
 from readmit._epoch import Epoch
-from readmit._findings import Absent, Finding, Present, Question, Unclear
+from readmit._findings import Absent, Finding, Present, Unclear
 from readmit._fold import Head
-from readmit._identity import Call
-from readmit._model import Admitted, Joined, TraceContext
-from readmit._steps import Append, Ask, Done, Execute, Find, Load, Sleep, Step
-from readmit.journal import Change, Stale
-from tests.core.checks import acted, admitted, begun, finished, left_open
-from tests.core.memory import MemoryJournal, Store
-from tests.core.remote import FATES, Known, live_through
-
-TICK = int(timedelta(hours=1).total_seconds()) * 10**9  # nanoseconds by which time moves, when it moves
-START = 1_700_000_000 * 10**9
-JOIN_TIMEOUT = 0.003  # seconds: two polls
-
-
-class Variant(NamedTuple):
-    """One way to call the tool. In `framework` and `response` a star stands for the number of the call."""
-
-    text: str = "a"  # the arguments
-    key: str | None = None
-    run: str | None = None
-    framework: str | None = None
-    response: str | None = None
-    call_id: str | None = None
-    principal: str | None = None
-
-    @property
-    def plain(self) -> bool:
-        """Whether only rule 4 can find what it repeats."""
-        return self.key is None and self.run is None and self.framework in (None, "*")
-
-    def call(self, number: int) -> Call:
-        def each(text: str | None) -> str | None:
-            return str(number) if text == "*" else text
-
-        digest = f"digest of {self.text}"
-        return Call(
-            scope="scope",
-            principal=self.principal,
-            tool="pay",
-            signature="signature",
-            digest=digest,
-            parameters={"text": digest},
-            key=self.key,
-            framework=each(self.framework),
-            response=each(self.response),
-            call_id=self.call_id,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """What is explored: a tool, how it is called, what can happen to it and what people can do."""
-
-    name: str
-    contract: Contract = Contract()
-    approval: Approval | None = None
-    read: bool = False
-    hook: bool = False
-    variants: tuple[Variant, ...] = (Variant(),)
-    fates: tuple[str, ...] = ("ok", "lost")
-    acts: tuple[str, ...] = ()
-    callers: int = 2
-    calls: int = 4  # at most, in one history
-    most_acts: int = 3  # at most, in one history
-    gates: bool = True  # whether others can act between a decision and its being written
-    remote: str = "plain"  # or `idempotent`, `keyed`
-    depth: int = 8
-    deeper: int = 10
-
-    @property
-    def declaration(self) -> Declaration:
-        contract = self.contract
-        return Declaration(
-            name="pay",
-            read=self.read,
-            contract=contract,
-            fingerprint=contract.fingerprint,
-            approval=self.approval,
-            reconcile=hook if self.hook else None,
-        )
-
-
-def hook(question: Question) -> Finding:
-    """Stands for the tool's reconcile hook, which the world answers."""
-    raise AssertionError(question)
-
-
-class Answer(NamedTuple):
-    """What a call was given, when, and who was dead then."""
-
-    kind: str  # value, raised, fate
-    value: Any
-    at: int
-    dead: frozenset[str]
-
-
-class Active(NamedTuple):
-    """A call under way."""
-
-    number: int
-    caller: int
-    variant: Variant
-    owner: str
-    taken: tuple[tuple[tuple[str, str], frozenset[int]], ...]  # the run's numbers when it began
-    done: frozenset[str]  # and what the run had answered
-    log: tuple[Answer, ...] = ()
-    stop: str = ""  # gate, inside, joined, asked
-    step: Step | None = None
-    occurrence: str = ""
-    epoch: int = 0
-    finding: Finding | None = None
+from readmit._model import Admitted, Joined
+from readmit._steps import Append, Ask, Execute, Find, Load, Sleep
+from readmit.journal import Stale
+from tests.core.admissions import admitted, left_open
+from tests.core.checks import acted, begun, finished
+from tests.core.live import START, Active, Answer, Live, Taken
+from tests.core.memory import Store
+from tests.core.remote import FATES, Known
+from tests.core.scenario import Scenario, Variant, hook
 
 
 class EpochTruth(NamedTuple):
@@ -147,81 +41,7 @@ class Ledger(NamedTuple):
     told: int = 0  # had the result
 
 
-class Silent:
-    """Spans that nobody watches."""
-
-    span = None
-    context = TraceContext(trace_id="0" * 32, span_id="0" * 16)
-
-    def decided(self, *what: Any, **more: Any) -> None: ...
-    def act(self, *what: Any, **more: Any) -> None: ...
-    def end(self, *what: Any, **more: Any) -> None: ...
-    def discard(self) -> None: ...
-
-    def epoch(self, *what: Any, **more: Any) -> Silent:
-        return self
-
-
-SILENT = Silent()
-
-
-class Live:
-    """A call's generator, made again from what it has been given."""
-
-    def __init__(self, world: World, active: Active) -> None:
-        self.world = world
-        self.active = active
-        self.now = START
-        self.again = True  # what it does was done before
-        self.step: Step | None = None
-        self.done: Done | None = None
-        self.error: BaseException | None = None
-        self.journal = MemoryJournal(world.store, active.owner, self._noted)
-        scenario, ids = world.scenario, count(1)
-        declaration = scenario.declaration
-        ports = Ports(
-            journal=self.journal,
-            spans=SILENT,
-            policy=world.policy,
-            clock=lambda: self.now,
-            new_id=lambda: f"c{active.number}.{next(ids)}",
-            kept={declaration.fingerprint},
-            join_timeout=JOIN_TIMEOUT,
-        )
-        self.run: Run | None = None
-        if active.variant.run is not None:
-            self.run = Run(active.variant.run)
-            self.run.done = set(active.done)
-            self.run._taken = {which: set(numbers) for which, numbers in active.taken}
-        self.call = GuardedCall(ports, declaration, active.variant.call(active.number), Site(self.run, ()), {})
-        self._steps = self.call.steps()
-        for answer in active.log:
-            self.feed(answer)
-        self.again = False
-
-    def _noted(self, change: Change) -> None:
-        if not self.again:
-            self.world.write(self, [change])
-
-    def feed(self, answer: Answer) -> None:
-        """One step further."""
-        self.now, self.journal.dead = answer.at, answer.dead if self.again else None
-        try:
-            if answer.kind == "raised":
-                self.step = self._steps.throw(answer.value())
-            elif answer.kind == "fate":
-                self.step = self._steps.send(self._live_through(answer.value))
-            else:
-                self.step = self._steps.send(answer.value)
-        except StopIteration as stop:
-            self.step, self.done = None, stop.value
-        except BaseException as error:
-            self.step, self.error = None, error
-
-    def _live_through(self, named: tuple[str, str]) -> Done:
-        fate, result = named
-        assert isinstance(self.step, Execute) and self.step.epoch is not None
-        return live_through(FATES[fate], self.step.epoch, self.now, result, keyed=self.world.scenario.remote == "keyed")
+TICK = 3600 * 10**9  # nanoseconds by which time moves, when it moves
 
 
 @dataclass(slots=True)
@@ -230,10 +50,10 @@ class World:
 
     scenario: Scenario
     store: Store = field(default_factory=Store)
-    policy: Policy = Policy()
+    policy: Policy = field(default_factory=Policy)
     active: dict[int, Active] = field(default_factory=dict)  # by caller
     lives: dict[int, int] = field(default_factory=dict)  # how often a caller has crashed
-    runs: dict[int, tuple[tuple[tuple[tuple[str, str], frozenset[int]], ...], frozenset[str]]] = field(default_factory=dict)
+    runs: dict[int, tuple[Taken, frozenset[str]]] = field(default_factory=dict)  # by caller
     calls: int = 0
     acts: int = 0
     ticks: int = 0
@@ -289,6 +109,10 @@ class World:
             self.settled(active.occurrence, value, active.step.argument.epoch)
         self._onward(active, Answer(kind, value, self.now, self.store.dead))
 
+    def enter_again(self, caller: int) -> None:
+        """The caller enters its run once more: the count begins anew."""
+        del self.runs[caller]
+
     def _onward(self, active: Active, answer: Answer, live: Live | None = None) -> None:
         live = live or Live(self, active)
         log = list(active.log)
@@ -327,7 +151,9 @@ class World:
                     raise AssertionError(step)
             answer = Answer("value", value, self.now, self.store.dead)
 
-    def _stop(self, live: Live, log: list[Answer], stop: str, *, epoch: int = 0, finding: Finding | None = None) -> None:
+    def _stop(
+        self, live: Live, log: list[Answer], stop: str, *, epoch: int = 0, finding: Finding | None = None
+    ) -> None:
         active, occurrence = live.active, live.call._occurrence or ""
         self.last = occurrence
         self.active[active.caller] = active._replace(
@@ -466,4 +292,3 @@ class World:
         if self.effects(occurrence, fence):
             return Present("receipt")
         return Unclear("on its way") if self.running(occurrence, fence) else Absent(authoritative=True)
-

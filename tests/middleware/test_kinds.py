@@ -271,6 +271,18 @@ def test_a_generator_that_is_left_early_leaves_the_effect_unknown(stage: Stage, 
         next(tool("ann"))
 
 
+def test_a_generator_that_is_collected_in_whatever_order_is_settled(stage: Stage) -> None:
+    """The collector may close the steps of a call before the generator that drives them."""
+    tool = numbers(stage.guard)
+    items = tool("ann")
+    next(items)
+    items.gi_frame.f_locals["answers"]._steps.close()
+    items.close()
+    assert last(stage) == ("unknown", "tool.cancelled")
+    assert stage.waiting().state == "unknown"
+    assert outcomes(stage) == [Outcome.CANCELLED]
+
+
 def test_a_generator_that_was_never_begun_has_done_nothing(stage: Stage) -> None:
     tool = numbers(stage.guard)
     tool("ann").close()

@@ -28,6 +28,7 @@ def approve(request: str, /, *, by: str, expires: timedelta | None = None, sessi
         request: the approval request, as `pending` shows it; an old one answers nothing newer.
         by: who approves.
         expires: how long it holds, as in 30m or 1h30m; by default what the tool's Approval says.
+        session: of this command line.
     """
     with session.guard() as guard:
         head, asked = _ids.request(guard, request)
@@ -36,7 +37,7 @@ def approve(request: str, /, *, by: str, expires: timedelta | None = None, sessi
             operation="approve",
             by=by,
             shown=(*_asked(head, asked), ("holds for", age(lifetime) if lifetime else "as long as nobody revokes it")),
-            meaning="Grants one dispatch of exactly this. It says nothing about whether an earlier attempt had its effect.",
+            meaning="Grants one dispatch of exactly this. It says nothing about what an earlier attempt did.",
             notes=_verdicts(head, asked, "approve"),
         )
         via = consent(session, act)
@@ -50,6 +51,7 @@ def deny(request: str, /, *, by: str, session: Given) -> int:
     Args:
         request: the approval request, as `pending` shows it.
         by: who denies.
+        session: of this command line.
     """
     with session.guard() as guard:
         head, asked = _ids.request(guard, request)
@@ -71,6 +73,7 @@ def revoke(permit: str, /, *, by: str, session: Given) -> int:
     Args:
         permit: the permit, as `show` lists it.
         by: who takes it back.
+        session: of this command line.
     """
     with session.guard() as guard:
         heads, granted = _ids.permit(guard, permit)
@@ -79,7 +82,10 @@ def revoke(permit: str, /, *, by: str, session: Given) -> int:
             by=by,
             shown=(
                 ("permit", granted.permit.id),
-                ("source", f"{granted.permit.source} of {granted.permit.granted_by or 'no principal'}, {when(granted.at)}"),
+                (
+                    "source",
+                    f"{granted.permit.source} of {granted.permit.granted_by or 'no principal'}, {when(granted.at)}",
+                ),
                 *(("occurrence", f"{head.id}  {head.opened.tool}") for head in heads),
             ),
             meaning="No later epoch is admitted on it, and these occurrences need an approval from then on.",
@@ -106,13 +112,21 @@ def authenticated(
         subject: subject of what they hold. Only a fingerprint of the three is kept.
         issuer: issuer of what they hold.
         scopes: scopes of what they hold, with spaces between.
+        session: of this command line.
     """
-    held = {name: value for name, value in (("subject", subject), ("issuer", issuer), ("scopes", scopes)) if value is not None}
+    held = {
+        name: value
+        for name, value in (("subject", subject), ("issuer", issuer), ("scopes", scopes))
+        if value is not None
+    }
     with session.guard() as guard:
         served = [p for p in guard.pending() if p.principal == principal and scope in (None, p.scope)]
         if not served:
             where = "" if scope is None else f" in scope {scope}"
-            raise Stop(Exit.NOTHING, f"Nothing of {principal or 'calls without a principal'}{where} is open: a sign-in would serve nothing.")
+            raise Stop(
+                Exit.NOTHING,
+                f"Nothing of {principal or 'calls without a principal'}{where} is open: a sign-in would serve nothing.",
+            )
         act = Act(
             operation="authenticated",
             by=principal,
@@ -121,7 +135,7 @@ def authenticated(
                 *held.items(),
                 *(("occurrence", f"{p.occurrence_id}  {p.tool}, {p.recovery}") for p in served),
             ),
-            meaning="They signed in again. It opens the authority gate of these calls; an effect that is unknown stays unknown.",
+            meaning="They signed in again. It opens the authority gate of these calls; an unknown effect stays unknown.",
         )
         via = consent(session, act)
         permit = guard.authenticated(principal=principal, scope=scope, credential=held or None, via=via)
@@ -135,10 +149,18 @@ def declare_unknown(id: str, /, *, epoch: int, by: str, session: Given) -> int:
         id: the occurrence, or a prefix that only one open occurrence has.
         epoch: the epoch that is in flight, as `pending` showed it.
         by: who gives it up.
+        session: of this command line.
     """
     with session.guard() as guard:
         head = _ids.occurrence(guard, id)
-        act = occurrence_act(guard, "declare_unknown", head, by, epoch, meaning="The epoch counts as unknown, even if its process still runs.")
+        act = occurrence_act(
+            guard,
+            "declare_unknown",
+            head,
+            by,
+            epoch,
+            meaning="The epoch counts as unknown, even if its process still runs.",
+        )
         via = consent(session, act)
         guard.declare_unknown(head.id, epoch=epoch, by=by, via=via)
         return recorded(session, guard, act, via, [head.id], epoch=epoch)
@@ -151,10 +173,13 @@ def abandon(id: str, /, *, by: str, statement: str = "", session: Given) -> int:
         id: the occurrence, or a prefix that only one open occurrence has.
         by: who closes it.
         statement: why, in so many words; needed where the effect is unknown, or there but not delivered.
+        session: of this command line.
     """
     with session.guard() as guard:
         head = _ids.occurrence(guard, id)
-        act = occurrence_act(guard, "abandon", head, by, None, meaning="It is closed for good. Nothing is undone at the service.")
+        act = occurrence_act(
+            guard, "abandon", head, by, None, meaning="It is closed for good. Nothing is undone at the service."
+        )
         act = replace(act, shown=(*act.shown, ("statement", statement or None)))
         via = consent(session, act)
         guard.abandon(head.id, by=by, statement=statement, via=via)

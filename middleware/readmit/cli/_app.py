@@ -13,10 +13,10 @@ from readmit.cli import _acts, _findings, _looking, _operator_key
 from readmit.cli._exit import MEANING, Exit, Stop
 from readmit.cli._session import Session, default_journal
 
-_HELP = """Work through what guarded calls wait for, and look at what happened.
-
-Acts are asked about at a terminal. Without one they need an operator key: an agent with a shell does not approve itself.
-"""
+_HELP = (
+    "Work through what guarded calls wait for, and look at what happened.\n\nActs are asked about at a terminal. "
+    "Without one they need an operator key: an agent with a shell does not approve itself."
+)
 _LOOK = Group("Look", sort_key=0)
 _DECIDE = Group("Authority", sort_key=1)
 _FIND = Group("Effect", sort_key=2)
@@ -61,6 +61,7 @@ def launch(
     """Run one command.
 
     Args:
+        *tokens: the command and what belongs to it.
         journal: the journal file; else READMIT_JOURNAL, else ./readmit.db. It is never made here.
         json: answer with one JSON document, also when the command stops with an error.
         operator_key_file: a file that holds the operator key; else READMIT_OPERATOR_KEY.
@@ -71,7 +72,9 @@ def launch(
         function, bound, left = app.parse_args([*words, *tokens[1:]], exit_on_error=False, print_error=False)
         done = function(*bound.args, **bound.kwargs, **dict.fromkeys(left, session))
     except CycloptsError as error:
-        return session.stopped(Stop(Exit.USAGE, f"{error} `readmit --help` lists the commands; each has a --help of its own."))
+        return session.stopped(
+            Stop(Exit.USAGE, f"{error} `readmit --help` lists the commands; each has a --help of its own.")
+        )
     except Stop as stop:
         return session.stopped(stop)
     return done if isinstance(done, int) else Exit.DONE
@@ -82,5 +85,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         done = app.meta(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        return Session(journal=default_journal(), as_json="--json" in arguments).stopped(Stop(Exit.USAGE, f"{error} See `readmit --help`."))
+        return Session(journal=default_journal(), as_json="--json" in arguments).stopped(
+            Stop(Exit.USAGE, f"{error} See `readmit --help`.")
+        )
     return done if isinstance(done, int) else Exit.DONE

@@ -106,7 +106,9 @@ def _from_file(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Stop(Exit.NOT_CONFIRMED, f"The operator key cannot be read from {path}: {error}. Nothing was recorded.") from error
+        raise Stop(
+            Exit.NOT_CONFIRMED, f"The operator key cannot be read from {path}: {error}. Nothing was recorded."
+        ) from error
 
 
 def _by_key(session: Session, key: str) -> str:
@@ -115,7 +117,8 @@ def _by_key(session: Session, key: str) -> str:
     except FileNotFoundError:
         raise Stop(
             Exit.NOT_CONFIRMED,
-            f"No operator key was set for {session.journal}: run `readmit operator-key set` at a terminal. Nothing was recorded.",
+            f"No operator key was set for {session.journal}: run `readmit operator-key set` at a terminal. "
+            "Nothing was recorded.",
         ) from None
     except (OSError, ValueError) as error:
         raise Stop(Exit.NOT_CONFIRMED, f"{error}. Nothing was recorded.") from error

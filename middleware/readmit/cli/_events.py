@@ -9,8 +9,8 @@ from readmit._model import (
     AnyEvent,
     Challenge,
     Compensated,
-    DeclaredUnknown,
     Decided,
+    DeclaredUnknown,
     Delivered,
     Denied,
     Ended,
@@ -45,14 +45,18 @@ def _words(event: AnyEvent) -> str:
         case Opened():
             return f"opened{_named(event.call_id, event.key, event.run)}"
         case Joined():
-            return f"a call joined ({event.identity}){_named(event.call_id, None, event.run)}" + (", other arguments" if event.digest else "")
+            return f"a call joined ({event.identity}){_named(event.call_id, None, event.run)}" + (
+                ", other arguments" if event.digest else ""
+            )
         case Admitted(justification=None):
             return f"epoch {event.epoch} observed; would refuse: {event.refusal}"
         case Admitted():
             return f"epoch {event.epoch} admitted: {event.justification}"
         case Decided():
             detail = f" ({event.detail})" if event.detail else ""
-            return f"{_DECIDED.get(event.decision, event.decision)}{f': {event.refusal}' if event.refusal else ''}{detail}"
+            return (
+                f"{_DECIDED.get(event.decision, event.decision)}{f': {event.refusal}' if event.refusal else ''}{detail}"
+            )
         case Suspended() | Granted() | Denied() | Revoked():
             return _asked_or_answered(event)
         case Delivered():
@@ -97,14 +101,17 @@ def _evidence(event: AnyEvent) -> str:
         case Ended():
             error = f" {event.error}" if event.error else ""
             said = f", said {piece(event.claim)}" if event.claim else ""
-            return f"epoch {event.epoch} {event.outcome}{error}{said}" + (f", no proof of success ({event.unclear})" if event.unclear else "")
+            return f"epoch {event.epoch} {event.outcome}{error}{said}" + (
+                f", no proof of success ({event.unclear})" if event.unclear else ""
+            )
         case OwnerLost():
             return f"epoch {event.epoch}: its process is gone"
         case DeclaredUnknown():
             return f"epoch {event.epoch} declared unknown by {event.by} via {event.via}"
         case Reconciled():
             found = _FOUND.get(event.finding, event.finding)
-            return f"up to epoch {event.fence}: {found} ({event.strength}){_quoted(event.receipt)} by {_who(event.by, event.via)}"
+            said = f"{found} ({event.strength}){_quoted(event.receipt)}"
+            return f"up to epoch {event.fence}: {said} by {_who(event.by, event.via)}"
         case Compensated():
             return f"up to epoch {event.fence}: compensated by {event.by} via {event.via}"
         case _:

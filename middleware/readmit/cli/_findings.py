@@ -43,6 +43,7 @@ def reconcile(
         absent: the effect is not there.
         authoritative: with absent: it also can no longer arrive, or perhaps it still can, which settles nothing.
         unclear: it could not be found out, and why.
+        session: of this command line.
     """
     finding, meaning = _finding(present, result, absent, authoritative, unclear)
     with session.guard() as guard:
@@ -62,10 +63,13 @@ def accept(id: str, /, *, epoch: int, by: str, statement: str, session: Given) -
         epoch: the newest epoch, as `pending` showed it.
         by: who accepts it.
         statement: what is accepted, in so many words.
+        session: of this command line.
     """
     with session.guard() as guard:
         head = _ids.occurrence(guard, id)
-        act = occurrence_act(guard, "accept", head, by, epoch, meaning="One repeat may follow, and the effect may then happen TWICE.")
+        act = occurrence_act(
+            guard, "accept", head, by, epoch, meaning="One repeat may follow, and the effect may then happen TWICE."
+        )
         act = replace(act, shown=(*act.shown, ("statement", statement)))
         via = consent(session, act)
         guard.accept(head.id, epoch=epoch, by=by, statement=statement, via=via)
@@ -81,10 +85,11 @@ def compensate(id: str, /, *, epoch: int, by: str, session: Given) -> int:
         id: the occurrence, or a prefix that only one open occurrence has.
         epoch: the newest epoch, as `pending` showed it.
         by: who undid it.
+        session: of this command line.
     """
     with session.guard() as guard:
         head = _ids.occurrence(guard, id)
-        meaning = "The effect was undone at the service, and nothing of it can still arrive. Nothing is undone by this command."
+        meaning = "It was undone at the service, and nothing of it can still arrive. This command undoes nothing."
         act = occurrence_act(guard, "compensate", head, by, epoch, meaning=meaning)
         via = consent(session, act)
         guard.compensate(head.id, epoch=epoch, by=by, via=via)
@@ -98,23 +103,27 @@ def _finding(
     if (present is not None) + absent + (unclear is not None) != 1:
         raise Stop(
             Exit.USAGE,
-            "Say what was found, exactly one of: --present RECEIPT, --absent with --authoritative or --not-authoritative, "
-            "--unclear WHY. A tool's reconcile hook runs only in the program that holds the tool.",
+            "Say what was found, exactly one of: --present RECEIPT, --unclear WHY, or --absent with --authoritative or "
+            "--not-authoritative. A tool's reconcile hook runs only in the program that holds the tool.",
         )
     if (authoritative is not None) != absent:
         raise Stop(
             Exit.USAGE,
-            "--absent needs --authoritative (it also can no longer arrive) or --not-authoritative (perhaps it still can); "
-            "nothing else takes them.",
+            "--absent needs --authoritative (it also can no longer arrive) or --not-authoritative (perhaps it still "
+            "can); nothing else takes them.",
         )
     if result is not None and present is None:
         raise Stop(Exit.USAGE, "--result is what the call would have returned: it goes with --present only.")
     if present is not None:
-        return _present(present, result), "The effect is there. The call will not be sent again; a repeat gets the result, where one is known."
+        return _present(
+            present, result
+        ), "The effect is there. The call will not be sent again; a repeat gets the result, where one is known."
     if unclear is not None:
         return Unclear(unclear), "Nothing is settled; the question and its answer are kept."
     if authoritative:
-        return Absent(authoritative=True), "The effect is not there and can no longer arrive: the call may be SENT AGAIN."
+        return Absent(
+            authoritative=True
+        ), "The effect is not there and can no longer arrive: the call may be SENT AGAIN."
     return Absent(authoritative=False), "The effect is not there yet; it may still arrive, so nothing is settled."
 
 
@@ -124,7 +133,9 @@ def _present(receipt: str, result: str | None) -> Present:
     try:
         return Present(receipt, result=json.loads(result))
     except ValueError as error:
-        raise Stop(Exit.USAGE, f"--result is not JSON: {error}. A text needs quotes of its own: --result '\"paid\"'") from error
+        raise Stop(
+            Exit.USAGE, f"--result is not JSON: {error}. A text needs quotes of its own: --result '\"paid\"'"
+        ) from error
 
 
 def _said(finding: Finding) -> str:

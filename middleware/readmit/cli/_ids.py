@@ -20,7 +20,12 @@ def occurrence(guard: Guard, text: str) -> Head:
     journal = guard.ports().journal
     if (head := journal.load(text)) is not None:
         return head
-    found = _only("occurrence", text, (head.id for head in journal.open()), "`readmit pending` lists the open ones; a closed one needs its whole id.")
+    found = _only(
+        "occurrence",
+        text,
+        (head.id for head in journal.open()),
+        "`readmit pending` lists the open ones; a closed one needs its whole id.",
+    )
     return guard.show(found)
 
 
@@ -40,7 +45,10 @@ def request(guard: Guard, text: str) -> tuple[Head, Suspended]:
         for suspension in head.suspensions:
             if suspension.id == text and suspension.suspension is RecoveryKind.CONFIRMATION:
                 return head, suspension
-    raise Stop(Exit.NOTHING, f"The journal holds no approval request {clean(text)}. `readmit pending` shows the ones that wait.")
+    raise Stop(
+        Exit.NOTHING,
+        f"The journal holds no approval request {clean(text)}. `readmit pending` shows the ones that wait.",
+    )
 
 
 def permit(guard: Guard, text: str) -> tuple[list[Head], Granted]:
@@ -59,7 +67,9 @@ def permit(guard: Guard, text: str) -> tuple[list[Head], Granted]:
         for _, granted in head.grants:
             if granted.permit.id == text:
                 return named, granted
-    raise Stop(Exit.NOTHING, f"The journal holds no permit {clean(text)}. `readmit show` lists the permits of an occurrence.")
+    raise Stop(
+        Exit.NOTHING, f"The journal holds no permit {clean(text)}. `readmit show` lists the permits of an occurrence."
+    )
 
 
 def _only(what: str, prefix: str, known: Iterable[str], where: str) -> str:
@@ -68,4 +78,7 @@ def _only(what: str, prefix: str, known: Iterable[str], where: str) -> str:
         return matches[0]
     if not matches:
         raise Stop(Exit.NOTHING, f"The journal holds no {what} {clean(prefix)}. {where}")
-    raise Stop(Exit.NOTHING, f"{len(matches)} open {what}s begin with {clean(prefix)}: {', '.join(matches)}. Write one of them in full.")
+    raise Stop(
+        Exit.NOTHING,
+        f"{len(matches)} open {what}s begin with {clean(prefix)}: {', '.join(matches)}. Write one of them in full.",
+    )

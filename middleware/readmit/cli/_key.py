@@ -1,8 +1,8 @@
 """The operator key: what stands for a person where there is no terminal.
 
 What it is good for. A model that runs shell commands can run `readmit approve`; it has no terminal, so it is asked for
-the key, which it does not have. That keeps an agent from approving its own call in passing, also when it was talked into
-it. It is no wall: a process of the same user can open a pseudo-terminal, write over the stored hash, or write the
+the key, which it does not have. That keeps an agent from approving its own call in passing, also when it was talked
+into it. It is no wall: a process of the same user can open a pseudo-terminal, write over the stored hash, or write the
 journal itself, and whoever can read the key can use it. Where the agent is not trusted that far, run it as a user who
 cannot write the journal's folder, and keep the key where it cannot read: in the environment or the files of the system
 that approves, never in that of the agent.
@@ -58,7 +58,9 @@ def fits(key: str, journal: Path) -> bool:
         cost = {name: int(kept[name]) for name in _COST}
         salt, wanted = bytes.fromhex(kept["salt"]), bytes.fromhex(kept["hash"])
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} does not hold the hash of an operator key: set a new one with `readmit operator-key set`") from error
+        raise ValueError(
+            f"{path} does not hold the hash of an operator key: set a new one with `readmit operator-key set`"
+        ) from error
     return hmac.compare_digest(_hash(key.strip(), salt, cost), wanted)
 
 

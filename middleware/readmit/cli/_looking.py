@@ -30,6 +30,7 @@ def show(id: str, /, *, session: Given) -> int:
 
     Args:
         id: the occurrence, or a prefix that only one open occurrence has.
+        session: of this command line.
     """
     with session.guard() as guard:
         view = _view.look(guard, _ids.occurrence(guard, id).id)
@@ -43,13 +44,19 @@ def analyze(*paths: Path, format: Literal["table", "json"] | None = None, sessio
     Args:
         paths: trace files, or folders that hold them.
         format: table for people, json for scripts; json also with --json.
+        session: of this command line.
     """
     try:
         import duckdb  # noqa: F401
+
         from readmit_analysis.cli import analyze as run
     except ModuleNotFoundError as error:
         raise _extra(error) from error
-    return run(paths, format=format or ("json" if session.as_json else "table"), console=None if session.as_json else session.out)
+    return run(
+        paths,
+        format=format or ("json" if session.as_json else "table"),
+        console=None if session.as_json else session.out,
+    )
 
 
 def demo(*, directory: Path | None = None, session: Given) -> int:
@@ -57,6 +64,7 @@ def demo(*, directory: Path | None = None, session: Given) -> int:
 
     Args:
         directory: where the journal and the traces go; a temporary folder by default, which is named at the end.
+        session: of this command line.
     """
     from readmit.demo import run_demo
 
@@ -65,7 +73,9 @@ def demo(*, directory: Path | None = None, session: Given) -> int:
     except ModuleNotFoundError as error:
         raise _extra(error) from error
     except OSError as error:
-        raise Stop(Exit.NOTHING, f"The demo cannot be played in {directory or 'a temporary folder'}: {error}") from error
+        raise Stop(
+            Exit.NOTHING, f"The demo cannot be played in {directory or 'a temporary folder'}: {error}"
+        ) from error
     if session.as_json:
         session.answer(report.document(), "")
     return Exit.DONE if report.ok else Exit.NOTHING
@@ -73,7 +83,11 @@ def demo(*, directory: Path | None = None, session: Given) -> int:
 
 def _extra(error: ModuleNotFoundError) -> Exception:
     """What to install, if it is a package of an extra that is missing; anything else is an error of ours."""
-    for package, extra in (("duckdb", "analysis"), ("readmit_analysis", "analysis"), ("opentelemetry.exporter", "otlp")):
+    for package, extra in (
+        ("duckdb", "analysis"),
+        ("readmit_analysis", "analysis"),
+        ("opentelemetry.exporter", "otlp"),
+    ):
         if (error.name or "").startswith(package):
             return missing(extra)
     return error

@@ -13,7 +13,9 @@ from readmit.cli._exit import Exit, Stop
 from readmit.cli._session import Session
 
 app = App(
-    name="operator-key", help="The key that stands for a person where there is no terminal.", group=Group("Set up", sort_key=4)
+    name="operator-key",
+    help="The key that stands for a person where there is no terminal.",
+    group=Group("Set up", sort_key=4),
 )
 
 
@@ -32,9 +34,9 @@ def set_key(*, session: Annotated[Session, Parameter(parse=False)]) -> int:
         key = _key.make_key(session.journal)
     except OSError as error:
         raise Stop(Exit.JOURNAL, f"The hash of a key cannot be kept in {path}: {error.strerror}.") from error
-    text = Text.assemble(
-        ("The operator key of ", "dim"), str(session.journal), ("; it is shown only now:", "dim"), "\n\n  ", (key, "bold"), "\n\n",
-        (f"Put it into {KEY}, or into a file for --operator-key-file, where no agent can read it.\nIts hash is in {path}.", "dim"),
-    )  # fmt: skip
+    text = Text(f"The operator key of {session.journal}; it is shown only now:\n\n", style="dim")
+    text.append(f"  {key}\n\n", style="not dim bold")
+    text.append(f"Put it into {KEY}, or into a file for --operator-key-file, where no agent can read it.\n")
+    text.append(f"Its hash is in {path}.")
     session.answer({"operator_key": key, "kept_in": str(path)}, text)
     return Exit.DONE

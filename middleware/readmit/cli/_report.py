@@ -33,7 +33,9 @@ def recorded(session: Session, guard: Guard, act: Act, via: str, occurrences: li
             for view in views
         ],
     }
-    text = Text.assemble(("recorded ", "green"), (act.operation, "bold"), f" by {clean(act.by or 'nobody named')} via {via}")
+    text = Text.assemble(
+        ("recorded ", "green"), (act.operation, "bold"), f" by {clean(act.by or 'nobody named')} via {via}"
+    )
     if permit := ids.get("permit_id"):
         text.append(f", permit {permit}")
     for view in views:

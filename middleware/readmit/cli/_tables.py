@@ -72,7 +72,9 @@ def pending_table(entries: Sequence[Pending]) -> RenderableType:
             Text.assemble(_known(entry), "\n", state(entry.recovery)),
             Text.assemble(", ".join(entry.remedies), asks),
         )
-    footer = Text.assemble(f"{len(entries)} open. ", ("readmit show ID", "bold"), " tells the story of one and what each remedy means.")
+    footer = Text.assemble(
+        f"{len(entries)} open. ", ("readmit show ID", "bold"), " tells the story of one and what each remedy means."
+    )
     return Group(table, footer)
 
 
@@ -92,7 +94,13 @@ def story(view: View, *, width: int) -> RenderableType:
 
 def _table(title: str | None = None) -> Table:
     return Table(
-        box=box.SIMPLE_HEAD, expand=True, pad_edge=False, title=title, title_justify="left", title_style="bold", header_style="dim"
+        box=box.SIMPLE_HEAD,
+        expand=True,
+        pad_edge=False,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="dim",
     )
 
 
@@ -198,7 +206,9 @@ def _permits(view: View) -> Table:
     for permit in view.permits:
         table.add_row(*_permit_cells(permit, short))
     for request in sorted(view.head.denials):
-        table.add_row("–", "approval", "–", "–", "–", Text.assemble(state("denied"), f" request {short.get(request, request)}"))
+        table.add_row(
+            "-", "approval", "-", "-", "-", Text.assemble(state("denied"), f" request {short.get(request, request)}")
+        )
     return table
 
 

@@ -9,14 +9,14 @@ WHOLE_TIME = 13  # characters of a UUIDv7 that hold its millisecond
 
 
 def clean(text: str) -> str:
-    """A text without control or invisible characters: names and receipts come from tools, models and services.
+    r"""A text without control or invisible characters: names and receipts come from tools, models and services.
 
     One that moves the cursor or reverses the writing direction could show a person another call than the one that is
     approved.
 
     Example:
-        >>> clean("pay 5\\x1b[2Kpay 1")
-        'pay 5\\\\x1b[2Kpay 1'
+        >>> clean("pay 5\x1b[2Kpay 1")
+        'pay 5\\x1b[2Kpay 1'
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 

@@ -81,14 +81,25 @@ class View:
             "digest": head.digest,
             "contract": self.contract,
             "epoch": head.last_epoch,
-            "recovery": {"state": head.recovery_state, "waiting": [s.suspension for s in head.waiting if not head.answered(s)]},
+            "recovery": {
+                "state": head.recovery_state,
+                "waiting": [s.suspension for s in head.waiting if not head.answered(s)],
+            },
             "authority": self._authority(),
             "permits": [_permit(view) for view in self.permits],
-            "effect": {"state": effect.state, "rule": effect.rule, "strength": effect.strength, "finding": effect.finding or None},
+            "effect": {
+                "state": effect.state,
+                "rule": effect.rule,
+                "strength": effect.strength,
+                "finding": effect.finding or None,
+            },
             "delivery": {"state": self.delivery, "owed": len(head.debts())},
             "request_id": self.pending.request_id if self.pending else None,
             "remedies": list(self.pending.remedies) if self.pending else [],
-            "events": [{"place": place, "dimension": event.dimension, **msgspec.to_builtins(event)} for place, event in self.events],
+            "events": [
+                {"place": place, "dimension": event.dimension, **msgspec.to_builtins(event)}
+                for place, event in self.events
+            ],
         }
 
     def _authority(self) -> dict[str, Any]:
@@ -105,7 +116,9 @@ def look(guard: Guard, occurrence_id: str) -> View:
     entries = guard.pending()
     pending = next((entry for entry in entries if entry.occurrence_id == head.id), None)
     short = shortened([head.id, *(entry.occurrence_id for entry in entries)])[head.id] if pending else head.id
-    return View(head=head, now=now, short=short, pending=pending, permits=_permits(head, now), contract=_contract(guard, head))
+    return View(
+        head=head, now=now, short=short, pending=pending, permits=_permits(head, now), contract=_contract(guard, head)
+    )
 
 
 def waiting(pending: Pending) -> dict[str, Any]:
@@ -121,7 +134,9 @@ def _seconds(span: timedelta) -> float:
 def _permits(head: Head, now: int) -> tuple[PermitView, ...]:
     epochs = head.epochs()
     return tuple(
-        _authority.view(place, granted.permit, head, epochs, _request(head, granted.permit), _policy(granted.permit), now)
+        _authority.view(
+            place, granted.permit, head, epochs, _request(head, granted.permit), _policy(granted.permit), now
+        )
         for place, granted in head.grants
     )
 

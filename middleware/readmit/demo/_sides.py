@@ -90,7 +90,7 @@ def guarded(guard: Guard, provider: TracerProvider) -> Iterator[Side]:
 
 @contextmanager
 def unguarded(provider: TracerProvider) -> Iterator[Side]:
-    """The same function without readmit, traced as an agent framework traces it: GenAI conventions, stock httpx spans."""
+    """The same function without readmit, traced as a framework does it: GenAI conventions, stock httpx spans."""
     with _served(provider) as (server, client):
         send, calls, tracer = sender(client), _call_ids(), provider.get_tracer("an.agent.framework")
 
@@ -103,7 +103,10 @@ def unguarded(provider: TracerProvider) -> Iterator[Side]:
                 "gen_ai.conversation.id": "demo-unguarded",
             }
             with tracer.start_as_current_span(
-                f"execute_tool {UNGUARDED}", attributes=attributes, record_exception=False, set_status_on_exception=False
+                f"execute_tool {UNGUARDED}",
+                attributes=attributes,
+                record_exception=False,
+                set_status_on_exception=False,
             ) as span:
                 try:
                     return send(to, body)

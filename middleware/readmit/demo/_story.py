@@ -21,6 +21,7 @@ from readmit.testing import EffectServer, closed_port
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
+
     from readmit_analysis import Finding
 
 OPERATOR = "carol"
@@ -48,9 +49,10 @@ def run_demo(directory: Path | None = None, *, quiet: bool = False) -> DemoRepor
     """
     began = time.monotonic()
     _needs()
-    import readmit_exporters
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
     from opentelemetry.sdk.trace import TracerProvider, sampling
+
+    import readmit_exporters
 
     folder = _folder(directory)
     narrator = Narrator() if quiet else _terminal()

@@ -39,8 +39,8 @@ class Terminal(Narrator):
         self._print(
             Text.assemble(
                 ("One tool, twice. ", "bold"),
-                "An agent sends a message. The server loses its answer, the sign-in expires, the agent signs in again and "
-                "repeats the call. On the left the tool is guarded by readmit, on the right it is not. ",
+                "An agent sends a message. The server loses its answer, the sign-in expires, the agent signs in again "
+                "and repeats the call. On the left the tool is guarded by readmit, on the right it is not. ",
                 "Each has a real HTTP server on loopback that counts what really happened.",
             ),
             Text.assemble(("Written to ", "dim"), (str(folder), "dim")),
@@ -50,8 +50,8 @@ class Terminal(Narrator):
         """The first attempt lost its answer."""
         self._begin(
             "The call",
-            "The server sends the message, then the connection drops. The tool looks whether it arrived, and learns that "
-            "the sign-in has expired: a 401 with two challenges.",
+            "The server sends the message, then the connection drops. The tool looks whether it arrived, and learns "
+            "that the sign-in has expired: a 401 with two challenges.",
         )
         epoch, challenge = head.epochs()[0], head.challenge
         assert challenge is not None and epoch.evidence is not None
@@ -93,20 +93,27 @@ class Terminal(Narrator):
     def settled(self, again: Told, head: Head, receipt: str, *, by: str) -> None:
         """A person found the effect, and the call was made once more."""
         self._begin(
-            "A person looks", f"{by} finds the message in the service's outbox and records it; the agent asks once more."
+            "A person looks",
+            f"{by} finds the message in the service's outbox and records it; the agent asks once more.",
         )
         effect = head.effects()
         rows = (
             ("recorded", f"reconcile: present, “{receipt}”, by {by}", ""),
             ("effect", f"{effect.state} ({effect.rule}, {effect.strength})", "green"),
             ("server", ", ".join(again.seen) or "nothing: no request left", ""),
-            ("returned", f"the recorded result {again.value!r}; the occurrence is {'closed' if head.closed else 'open'}", "green"),
+            (
+                "returned",
+                f"the recorded result {again.value!r}; the occurrence is {'closed' if head.closed else 'open'}",
+                "green",
+            ),
         )
         self._print(_rows(rows))
 
     def straight_through(self, refused: Exception, head: Head, status: int, effects: int) -> None:
         """A call that never left was made again."""
-        self._begin("And what is proved never sent goes straight through", "Another tool meets a server that is down, then up.")
+        self._begin(
+            "And what is proved never sent goes straight through", "Another tool meets a server that is down, then up."
+        )
         first, second = head.epochs()
         assert first.evidence is not None
         rows = (
@@ -119,14 +126,17 @@ class Terminal(Narrator):
     def analysed(self, report: DemoReport) -> None:
         """The traces were read."""
         self._begin(
-            "The traces", "All of it was traced: the twin as agent frameworks do it, without readmit. DuckDB reads the files:"
+            "The traces",
+            "All of it was traced: the twin as agent frameworks do it, without readmit. DuckDB reads the files:",
         )
         accusing = [finding for finding in report.findings if not finding.benign]
         table = Table(expand=True, header_style="dim", border_style="dim", show_lines=True)
         table.add_column("finding", overflow="fold", min_width=22)
         table.add_column("why", overflow="fold", ratio=1)
         for finding in accusing:
-            what = Text.assemble((finding.verdict, "bold red"), f"\n{finding.confidence}\n", (finding.tool or "no tool", "bold"))
+            what = Text.assemble(
+                (finding.verdict, "bold red"), f"\n{finding.confidence}\n", (finding.tool or "no tool", "bold")
+            )
             because = f"\nnot benign: {finding.not_benign_because}" if finding.not_benign_because else ""
             table.add_row(what, Text.assemble(finding.why, (because, "dim")))
         benign = [f"{finding.verdict} of {finding.tool}" for finding in report.findings if finding.benign]
@@ -163,7 +173,9 @@ class Terminal(Narrator):
     def _begin(self, title: str, text: str | None) -> None:
         self._step += 1
         self._console.print()
-        self._console.print(Rule(Text(f"{self._step}  {title}", style="bold"), align="left", style="dim"), width=self._width)
+        self._console.print(
+            Rule(Text(f"{self._step}  {title}", style="bold"), align="left", style="dim"), width=self._width
+        )
         if text is not None:
             self._print(Text(text))
 
