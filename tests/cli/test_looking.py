@@ -119,7 +119,7 @@ def test_an_id_may_be_a_unique_prefix(scene: Scene) -> None:
     assert both.code == 1
     assert both.document["exit_code"] == 1
     assert scene.unknown in both.document["error"] and scene.asking in both.document["error"]
-    assert readmit("show", "", "--journal", scene.journal).code == 1
+    assert main(["show", "", "--journal", str(scene.journal)]) == 1
 
 
 @pytest.mark.parametrize("command", [("pending",), ("show", "x"), ("approve", "x", "--by", "ann")])

@@ -24,7 +24,7 @@ def _copy(folder: Path) -> Path:
 
 
 def _run(folder: Path, *tests: str) -> subprocess.CompletedProcess[str]:
-    """The tests, on the copy, less deep than usual."""
+    """The tests, on the copy, without the remedies of every refusal."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "READMIT_FAST": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *(str(_HERE / t) for t in tests)]
     return subprocess.run(command, cwd=_HERE.parents[1], env=environment, capture_output=True, text=True, timeout=300)

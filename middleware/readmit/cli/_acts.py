@@ -135,7 +135,7 @@ def authenticated(
                 *held.items(),
                 *(("occurrence", f"{p.occurrence_id}  {p.tool}, {p.recovery}") for p in served),
             ),
-            meaning="They signed in again. It opens the authority gate of these calls; an unknown effect stays unknown.",
+            meaning="They signed in again. It opens the authority gate of these calls; an unknown effect stays so.",
         )
         via = consent(session, act)
         permit = guard.authenticated(principal=principal, scope=scope, credential=held or None, via=via)
