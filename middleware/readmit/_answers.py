@@ -18,25 +18,32 @@ Active = Callable[[Epoch | None], AbstractContextManager[None]]
 
 
 class Begun(NamedTuple):
-    """A call that is about to be stepped: its steps, who answers them, and where its body runs."""
+    """A call that is about to be stepped: its steps, who answers them, and where its body runs.
+
+    `collected` takes the end of a body whose steps were closed before it, which happens to garbage.
+    """
 
     steps: Steps
     journal: Journal | None
     active: Active
+    collected: Callable[[Done], None] | None = None
 
 
 class Answers:
     """The steps of one call, and how it ended."""
 
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, steps: Steps, collected: Callable[[Done], None] | None = None) -> None:
         self._steps = steps
+        self._collected = collected
         self._done: Done | None = None
 
     def send(self, answer: Any = None) -> Step | None:
         """The next step, or None when the call is over and `result` can be asked."""
         step = self._advance(lambda: self._steps.send(answer))
-        if step is None and self._done is None:  # garbage, and closed before its driver: what was sent stands
+        if step is None and self._done is None:
             self._done = answer
+            if self._collected is not None:
+                self._collected(answer)
         return step
 
     def throw(self, error: BaseException) -> Step | None:

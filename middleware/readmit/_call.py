@@ -136,6 +136,7 @@ class GuardedCall:
         self._abandoned: str | None = None
         self._why = ""
         self._executed = False
+        self._inside: Epoch | None = None  # while its body runs
 
     # -- the whole call -------------------------------------------------------------------------------------------
 
@@ -342,20 +343,20 @@ class GuardedCall:
         ports.spans.decided(self, opened.head, decision or would or Refuse(Refusal.CONFLICT), number, admission, opened.now, span)
         self._executed = True
         epoch = self._epoch(head, span)
-        try:
-            done: Done = unsent if unsent is not None and not self.tool.observe else (yield Execute(epoch))
-        except GeneratorExit as error:  # of a generator that became garbage: nobody answers a step any more
-            self._vanished(head, epoch, span, Done(Outcome.CANCELLED, error=error))
-            raise
+        self._inside = epoch
+        done: Done = unsent if unsent is not None and not self.tool.observe else (yield Execute(epoch))
+        self._inside = None
         return (yield from self._settle(head, epoch, span, done))
 
-    def _vanished(self, head: Head, epoch: Epoch, span: EpochSpan, done: Done) -> None:
-        events = _outcome.events(self.tool, epoch, done, self.ports.clock())
-        self.ports.journal.note(Change(head.id, events))
-        for event in events:
-            head = fold(head, event)
-        _outcome.speak_for_outer(epoch, head)
-        span.end(head, epoch, done)
+    def collected(self, done: Done) -> None:
+        """The end of a body whose steps are gone: the collector closes what is garbage in whatever order it likes."""
+        epoch, self._inside = self._inside, None
+        if epoch is not None:
+            head, events = epoch.head, _outcome.events(self.tool, epoch, done, self.ports.clock())
+            self.ports.journal.note(Change(head.id, events))
+            for event in events:
+                head = fold(head, event)
+            epoch.span.end(head, epoch, done)
 
     def _admitted(
         self, head: Head, decision: Admit | None, would: Refuse | None, span: EpochSpan, admission: str, now: int

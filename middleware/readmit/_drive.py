@@ -62,8 +62,8 @@ def drive_generator(
 
     No `yield from`: whoever delegates is not told how the inner generator ended when it is closed.
     """
-    steps, journal, active = begin()
-    answers = Answers(steps)
+    steps, journal, active, collected = begin()
+    answers = Answers(steps, collected)
     step = answers.send()
     while step is not None:
         if not isinstance(step, Execute):
@@ -129,8 +129,8 @@ async def _to_the_end(work: Awaitable[T]) -> tuple[T, BaseException | None]:
 class AsyncAnswers(Answers):
     """As `Answers`, for steps that are awaited."""
 
-    def __init__(self, steps: Steps, journal: Journal | None) -> None:
-        super().__init__(steps)
+    def __init__(self, steps: Steps, journal: Journal | None, collected: Callable[[Done], None] | None = None) -> None:
+        super().__init__(steps, collected)
         self._journal = journal
 
     async def step(self, step: Step) -> Step | None:
@@ -145,9 +145,14 @@ class AsyncAnswers(Answers):
         return following
 
 
-async def drive_async(steps: Steps, journal: Journal | None, body: Callable[[Epoch | None], Awaitable[Done]]) -> Any:
+async def drive_async(
+    steps: Steps,
+    journal: Journal | None,
+    body: Callable[[Epoch | None], Awaitable[Done]],
+    collected: Callable[[Done], None] | None = None,
+) -> Any:
     """Runs a call of a coroutine function."""
-    answers = AsyncAnswers(steps, journal)
+    answers = AsyncAnswers(steps, journal, collected)
     step = answers.send()
     while step is not None:
         step = answers.send(await body(step.epoch)) if isinstance(step, Execute) else await answers.step(step)
@@ -158,8 +163,8 @@ async def drive_async_generator(
     begin: Callable[[], Begun], function: Callable[[], AsyncGenerator[Any, Any]]
 ) -> AsyncGenerator[Any, Any]:
     """Runs a call of an async generator function; what the consumer sends or throws reaches the tool's own."""
-    steps, journal, active = begin()
-    answers = AsyncAnswers(steps, journal)
+    steps, journal, active, collected = begin()
+    answers = AsyncAnswers(steps, journal, collected)
     step = answers.send()
     while step is not None:
         if not isinstance(step, Execute):

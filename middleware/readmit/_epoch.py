@@ -155,11 +155,16 @@ class Epoch:
             return not self.over
 
     def inner_effect(self, occurrence_id: str, evidence: Evidence) -> None:
-        """What became of a guarded call inside, where the contract lets those speak: it counts as a send."""
+        """What became of a guarded call inside: it counts as a send. Its own admission keeps it from being repeated."""
         with self.lock:
             number = self.next_send()
             started = SendStarted(
-                at=self.head.admissions[-1].at, epoch=self.number, send=number, route="tool", request=occurrence_id
+                at=self.head.admissions[-1].at,
+                epoch=self.number,
+                send=number,
+                route="tool",
+                request=occurrence_id,
+                key=occurrence_id,
             )
             send = Send(started, 0)
             send.evidence.append(evidence)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from readmit import _findings
 from readmit._contract import Contract
+from readmit._effect import unknown
 from readmit._fold import Head, settled
 from readmit._model import (
     AnyEvent,
@@ -176,19 +177,19 @@ def inner_deliveries(epoch: Epoch | None) -> list[tuple[str, str]]:
 
 
 def speak_for_outer(epoch: Epoch, head: Head) -> None:
-    """Where `effects_through="tools"`: an inner guarded call counts as a send of the outer epoch."""
-    outer = epoch.outer
-    if outer is None or outer.contract.effects_through != "tools":
+    """An inner guarded call counts as a send of the outer epoch.
+
+    Where `effects_through="tools"` it speaks for it. Elsewhere it says only that something left, of which an exception,
+    `Rejected` and `NotSent` included, says nothing.
+    """
+    outer, effect = epoch.outer, head.effects()
+    if outer is None or effect.state is None:
         return
-    effect = head.effects()
-    if effect.state is None:
-        return
-    outer.inner_effect(
-        head.id,
-        Evidence(
-            state=_plain(effect.state, effect.present), strength=effect.strength or Strength.TESTIMONY, rule=effect.rule
-        ),
-    )
+    state, strength = _plain(effect.state, effect.present), effect.strength or Strength.TESTIMONY
+    if outer.contract.effects_through == "tools":
+        outer.inner_effect(head.id, Evidence(state=state, strength=strength, rule=effect.rule))
+    elif state in (EffectState.COMMITTED, EffectState.UNKNOWN):
+        outer.inner_effect(head.id, unknown("tool.inner"))
 
 
 def refused_inside(outer: Epoch | None, tool: Declaration, occurrence_id: str) -> None:

@@ -44,8 +44,12 @@ class Reading:
     def steps(self) -> Steps:
         """The same for a driver, which enters `inside` whenever the body runs."""
         done: Done = yield Execute(None)
-        self._spans.read_ended(self._span, done.error)
+        self.collected(done)
         return done
+
+    def collected(self, done: Done) -> None:
+        """The body has ended."""
+        self._spans.read_ended(self._span, done.error)
 
 
 def _attributes(guard: Guard, spec: ToolSpec, arguments: Mapping[str, Any], here: Frame) -> dict[str, Any]:

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import functools
 import logging
-import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec
 
 from opentelemetry import trace
-from opentelemetry.context import attach, detach
-from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.context import Context, attach, detach
+from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
 from readmit._admission import Admit, Decision, Refuse
-from readmit._attributes import Attributes, decided, ended, ended_at, identity, prior, recovered, states
+from readmit._attributes import Attributes, decided, ended, ended_at, identity, prior, states
 from readmit._call import GuardedCall
 from readmit._context import FRAME, Frame
 from readmit._epoch import Epoch
@@ -27,6 +25,7 @@ from readmit._epoch import EpochSpan as _EpochSpan
 from readmit._fold import Head
 from readmit._model import TraceContext
 from readmit._steps import Done
+from readmit._traced import before, traced
 from readmit._version import __version__
 
 P = ParamSpec("P")
@@ -102,8 +101,8 @@ class OpenTelemetrySpans:
         }
         if epoch:
             attributes["readmit.epoch"] = epoch
-        with nullcontext() if of is None else current_span(of.span):
-            span = self._point(f"admit {call.tool.name}", attributes, _before(head), started)
+        within = None if of is None or not _is_valid(of.span) else trace.set_span_in_context(of.span)
+        span = self._point(f"admit {call.tool.name}", attributes, before(head), started, within)
         if of is not None:
             of.span.add_link(span.get_span_context(), {"readmit.link": "admission"})
 
@@ -122,11 +121,11 @@ class OpenTelemetrySpans:
             if decision is not None:
                 admitted = {"readmit.epoch": number, "readmit.admission.id": admission}
                 attributes |= {**admitted, **prior(head), **decided(decision, observed=True)}
-            span = self._started(f"execute_tool {call.tool.name}", attributes, _before(head), at)
+            span = self._started(f"execute_tool {call.tool.name}", attributes, before(head), at)
         except Exception:
             _log.warning("The span of an epoch could not be started; the call goes on.", exc_info=True)
         outer = call.site.epochs[-1].trace if call.site.epochs else None
-        return EpochSpan(span, _traced(span, surroundings, outer), self._clock)
+        return EpochSpan(span, traced(span, surroundings, outer), self._clock)
 
     def read(self, tool: str, attributes: Mapping[str, Any]) -> Span:
         """Starts the span of a read-only call: no epoch, no admission."""
@@ -159,15 +158,23 @@ class OpenTelemetrySpans:
             **states(head),
             **attributes,
         }
-        self._point(f"{operation} {tool}", shown, _before(head), self._clock())
+        self._point(f"{operation} {tool}", shown, before(head), self._clock())
 
-    def _started(self, name: str, attributes: Mapping[str, Any], links: Sequence[Link], at: int) -> Span:
-        return self._tracer.start_span(name, attributes=attributes, links=links, start_time=at)
+    def _started(
+        self, name: str, attributes: Mapping[str, Any], links: Sequence[Link], at: int, within: Context | None = None
+    ) -> Span:
+        return self._tracer.start_span(name, within, attributes=attributes, links=links, start_time=at)
 
-    def _point(self, name: str, attributes: Attributes, links: Sequence[Link], at: int) -> Span:
-        span = self._started(name, attributes, links, at)
+    def _point(
+        self, name: str, attributes: Attributes, links: Sequence[Link], at: int, within: Context | None = None
+    ) -> Span:
+        span = self._started(name, attributes, links, at, within)
         span.end(end_time=self._clock())
         return span
+
+
+def _is_valid(span: Span) -> bool:
+    return bool(span.get_span_context().is_valid)
 
 
 def finish(span: Span, error: BaseException | None, at: int) -> None:
@@ -186,46 +193,6 @@ def failed(span: Span, error: BaseException | None) -> None:
         span.set_status(Status(StatusCode.ERROR, type(error).__qualname__))
 
 
-def link(name: str, context: TraceContext | None) -> list[Link]:
-    """A link that says what it is, in addition to the attribute that says the same."""
-    if context is None:
-        return []
-    flags = TraceFlags(int(context.sampled))
-    there = SpanContext(int(context.trace_id, 16), int(context.span_id, 16), is_remote=False, trace_flags=flags)
-    return [Link(there, {"readmit.link": name})]
-
-
-def _before(head: Head) -> list[Link]:
-    """What went before: the newest epoch, and the one whose end is what is recovered from."""
-    epochs = {a.epoch: a.trace for a in head.admissions}
-    stopped = recovered(head)
-    return [
-        *link("prior_epoch", epochs.get(head.last_epoch)),
-        *link("recovery", epochs.get(stopped.epoch) if stopped is not None else None),
-    ]
-
-
-def _traced(span: Span, surroundings: SpanContext, outer: TraceContext | None) -> TraceContext:
-    """The ids of a span; where the application has no provider, ids of our own, for whoever forwards the journal."""
-    context = span.get_span_context()
-    if context.is_valid and context.span_id != surroundings.span_id:
-        parent = f"{surroundings.span_id:016x}" if surroundings.trace_id == context.trace_id else ""
-        return TraceContext(
-            trace_id=f"{context.trace_id:032x}",
-            span_id=f"{context.span_id:016x}",
-            parent_id=parent,
-            sampled=context.trace_flags.sampled,
-        )
-    made = f"{random.getrandbits(64) or 1:016x}"
-    if outer is not None:
-        trace_id, parent = outer.trace_id, outer.span_id
-    elif surroundings.is_valid:
-        trace_id, parent = f"{surroundings.trace_id:032x}", f"{surroundings.span_id:016x}"
-    else:
-        trace_id, parent = f"{random.getrandbits(128) or 1:032x}", ""
-    return TraceContext(trace_id=trace_id, span_id=made, parent_id=parent, sampled=False)
-
-
 class Inside:
     """Where a tool's own body runs: its frame and its span are current; a span that could not be started is not."""
 
@@ -233,7 +200,7 @@ class Inside:
 
     def __init__(self, frame: Frame, span: Span) -> None:
         self._frame = frame
-        self._span = span if span.get_span_context().is_valid else None
+        self._span = span if _is_valid(span) else None
 
     def __enter__(self) -> None:
         self._token = FRAME.set(self._frame)
@@ -243,16 +210,3 @@ class Inside:
         if self._attached is not None:
             detach(self._attached)
         FRAME.reset(self._token)
-
-
-@contextmanager
-def current_span(span: Span) -> Iterator[None]:
-    """Makes a span current while a tool's own body runs; one that could not be started leaves its surroundings be."""
-    if not span.get_span_context().is_valid:
-        yield
-        return
-    token = attach(trace.set_span_in_context(span))
-    try:
-        yield
-    finally:
-        detach(token)

@@ -86,7 +86,7 @@ def _plain(guard: Guard, spec: ToolSpec, arguments: Arguments, function: Callabl
     if spec.reads:
         with Reading(guard, spec, arguments, frame()):
             return _ready(spec, function())
-    steps, journal, active = _begin(guard, spec, arguments, frame())
+    steps, journal, active, _ = _begin(guard, spec, arguments, frame())
     return _drive.drive(steps, journal, _drive.call_body(active, lambda: _ready(spec, function())))
 
 
@@ -94,8 +94,8 @@ async def _coroutine(guard: Guard, spec: ToolSpec, arguments: Arguments, functio
     if spec.reads:
         with Reading(guard, spec, arguments, frame()):
             return await function()
-    steps, journal, active = _begin(guard, spec, arguments, frame())
-    return await _drive.drive_async(steps, journal, _drive.await_body(active, function))
+    steps, journal, active, collected = _begin(guard, spec, arguments, frame())
+    return await _drive.drive_async(steps, journal, _drive.await_body(active, function), collected)
 
 
 def _generator(guard: Guard, spec: ToolSpec, arguments: Arguments, function: Callable[[], Any]) -> Any:
@@ -132,14 +132,14 @@ _DONE = frozenset({str, int, float, bool, dict, list, tuple, bytes, type(None)})
 def _begin(guard: Guard, spec: ToolSpec, arguments: Arguments, here: Frame) -> Begun:
     if spec.reads:
         reading = Reading(guard, spec, arguments, here)
-        return Begun(reading.steps(), None, lambda _: reading.inside)
+        return Begun(reading.steps(), None, lambda _: reading.inside, reading.collected)
     call = _call(guard, spec, arguments, here)
 
     def active(epoch: Epoch | None) -> Inside:
         assert epoch is not None, "only a read-only call runs without an epoch"
         return Inside(epoch.frame(here), epoch.span.span)
 
-    return Begun(call.steps(), call.ports.journal, active)
+    return Begun(call.steps(), call.ports.journal, active, call.collected)
 
 
 def _call(guard: Guard, spec: ToolSpec, arguments: Arguments, here: Frame) -> GuardedCall:

@@ -56,8 +56,8 @@ MUTATIONS = (
         "a claim is given back at strength proof alone",
         "_effect.py",
         "self.evidence.state is EffectState.NOT_SENT and self.evidence.strength is Strength.PROOF",
-        "self.evidence.state in (EffectState.NOT_SENT, EffectState.REJECTED)",
-        explored("approval"),
+        "self.evidence.state is EffectState.NOT_SENT",
+        explored("approval of an idempotent tool"),
     ),
     Mutation(
         "an approval is bound to the target's state",
@@ -78,7 +78,7 @@ MUTATIONS = (
         "_admission.py",
         "    if head.denials:\n        return Refuse(Refusal.DENIED",
         "    if False:\n        return Refuse(Refusal.DENIED",
-        explored("approval of an idempotent tool"),
+        explored("keys of two principals, with approval"),
     ),
     Mutation(
         "absence never overrides committed evidence",
@@ -127,7 +127,7 @@ MUTATIONS = (
         "a compensation needs a permit granted since (row 11)",
         "_admission.py",
         "        if not later:\n",
-        "        if False:\n",
+        "        if not later:\n            return Admit(Justification.COMPENSATED)\n        if not later:\n",
         TABLE,
     ),
     Mutation(

@@ -263,6 +263,29 @@ def test_where_tools_speak_an_inner_effect_is_the_outer_ones(guard: Guard) -> No
     assert [p for p in guard.pending() if p.state == "rejected"] == []
 
 
+@pytest.mark.parametrize("through", ["sends", "http", "mixed"])
+@pytest.mark.parametrize("error", [readmit.Rejected, readmit.NotSent, ValueError])
+def test_an_exception_says_nothing_of_a_guarded_call_inside_that_has_acted(
+    guard: Guard, through: Any, error: type[Exception]
+) -> None:
+    """The outer tool says that nothing happened, and what it called has taken effect: nobody repeats that."""
+    paid: list[str] = []
+
+    @guard.tool(effect="write", name="inner")
+    def inner() -> str:
+        paid.append("inner")
+        return "in"
+
+    @guard.tool(effect="write", name="outer", contract=Contract(effects_through=through))
+    def outer() -> None:
+        inner()
+        raise error("after it")
+
+    assert isinstance(attempt(outer), error)
+    assert attempt(outer).reason == "effect_unknown"
+    assert paid == ["inner"]
+
+
 def test_a_call_in_its_own_call_stack_is_refused_and_never_waits(guard: Guard) -> None:
     @guard.tool(effect="write", name="pay")
     def pay(x: int) -> Any:

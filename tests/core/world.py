@@ -155,7 +155,6 @@ class World:
         self, live: Live, log: list[Answer], stop: str, *, epoch: int = 0, finding: Finding | None = None
     ) -> None:
         active, occurrence = live.active, live.call._occurrence or ""
-        live.again = True  # it is made anew when it goes on: what its garbage would note is no event of this world
         self.last = occurrence
         self.active[active.caller] = active._replace(
             log=tuple(log), stop=stop, step=live.step, occurrence=occurrence, epoch=epoch, finding=finding

@@ -8,7 +8,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from opentelemetry import trace
@@ -271,16 +271,43 @@ def test_a_generator_that_is_left_early_leaves_the_effect_unknown(stage: Stage, 
         next(tool("ann"))
 
 
-def test_a_generator_that_is_collected_in_whatever_order_is_settled(stage: Stage) -> None:
+@pytest.mark.parametrize("effect", ["read", "write"])
+def test_a_generator_that_is_collected_in_whatever_order_is_settled(
+    stage: Stage, effect: Literal["read", "write"]
+) -> None:
     """The collector may close the steps of a call before the generator that drives them."""
-    tool = numbers(stage.guard)
-    items = tool("ann")
+
+    @stage.guard.tool(effect=effect)
+    def generator(to: str) -> Iterator[int]:
+        yield 1
+
+    items: Any = generator("ann")
     next(items)
     items.gi_frame.f_locals["answers"]._steps.close()
     items.close()
+    assert len(stage.spans("execute")) == 1
+    if effect == "write":
+        assert last(stage) == ("unknown", "tool.cancelled")
+        assert (stage.waiting().state, outcomes(stage)) == ("unknown", [Outcome.CANCELLED])
+
+
+async def test_a_coroutine_that_is_collected_in_whatever_order_is_settled(stage: Stage) -> None:
+    begun = asyncio.Event()
+
+    @stage.guard.tool(effect="write")
+    async def hang(to: str) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(hang("ann"))
+    await begun.wait()
+    coroutine: Any = task.get_coro()
+    coroutine.cr_await.cr_frame.f_locals["answers"]._steps.close()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert last(stage) == ("unknown", "tool.cancelled")
-    assert stage.waiting().state == "unknown"
-    assert outcomes(stage) == [Outcome.CANCELLED]
+    assert (stage.waiting().state, outcomes(stage)) == ("unknown", [Outcome.CANCELLED])
 
 
 def test_a_generator_that_was_never_begun_has_done_nothing(stage: Stage) -> None:

@@ -4,7 +4,8 @@
 -- the same request seen higher up. A span of another service below a server span belongs to that service, not to the
 -- call. Requests of a model client belong to the model.
 --
--- `effectful` is the method's word (RFC 9110, 9.2.1); sign-in and token requests take no part. `effect_state` is
+-- `effectful` is the method's word (RFC 9110, 9.2.1), unless a contract said that the request reads; sign-in and token
+-- requests take no part. `effect_state` is
 -- readmit's where it says so, else it follows readmit's table for HTTP; error classes stand for the failure position,
 -- which a foreign trace does not hold. A 4xx that answers a repeat after an unknown send is unknown: it may have
 -- collided with its own first attempt.
@@ -47,7 +48,8 @@ judged AS (
         owned.owner_id AS call_span_id,
         s.http_method AS method, s.http_url AS url, s.http_status AS status_code, s.error_type, s.resend_count,
         s.http_peer = 'login' AS login,
-        s.http_method IN ('POST', 'PUT', 'PATCH', 'DELETE') AND coalesce(s.http_peer, 'service') = 'service' AS effectful,
+        s.http_method IN ('POST', 'PUT', 'PATCH', 'DELETE') AND coalesce(s.http_peer, 'service') = 'service'
+            AND coalesce(s.effect_rule, '') NOT IN ('http.declared_read', 'http.safe_method') AS effectful,
         s.occurrence_id, s.epoch, s.send, s.found_conversation AS conversation_id, s.link,
         s.effect_rule AS stated_rule, s.effect_strength,
         s.effect_state AS stated,
