@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import blake2b
+from random import Random
 from typing import NamedTuple
 
 import msgspec
@@ -70,6 +71,33 @@ def explore(scenario: Scenario, depth: int) -> Explored:
                 onward.append(after)
         frontier = onward
     return Explored(len(seen), steps, depth)
+
+
+def wander(scenario: Scenario, *, seed: int, walks: int, length: int) -> int:
+    """Random walks, deeper than breadth can go; the same ones for the same seed. Returns the number of steps.
+
+    Raises:
+        Violation: something that must hold does not.
+    """
+    chosen, steps, ended = Random(seed), 0, set[bytes]()
+    for _ in range(walks):
+        world = World(scenario)
+        for _ in range(length):
+            possible = list(actions(world))
+            if not possible:
+                break
+            name, action = chosen.choice(possible)
+            after = world.copy()
+            after.trace = (*world.trace, name)
+            try:
+                done = action(after)
+                for head in after.store.heads.values() if done is not False else ():
+                    truthful(head, after)
+                    _once(head, after, ended)
+            except Exception as error:
+                raise Violation(world, name, error) from error
+            world, steps = after, steps + 1
+    return steps
 
 
 def _once(head: Head, world: World, ended: set[bytes]) -> None:

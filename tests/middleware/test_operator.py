@@ -162,6 +162,21 @@ def test_a_declared_lifetime_is_longer_than_zero(expires: timedelta) -> None:
         Approval(expires=expires)
 
 
+def test_two_people_who_approve_at_once_grant_one_permit(stage: Stage) -> None:
+    refused = Tool(stage.guard, approval=True).refused("ann")
+    start = threading.Barrier(8)
+
+    def approve(by: str) -> str:
+        start.wait(10)
+        return stage.guard.approve(request_of(refused), by=by)
+
+    with ThreadPoolExecutor(8) as pool:
+        permits = set(pool.map(approve, [f"person {n}" for n in range(8)]))
+    assert len(permits) == 1
+    assert len(events(stage, refused.occurrence_id, Granted)) == 1
+    assert len(stage.spans("approve")) == 1
+
+
 def test_an_approval_expires(stage: Stage) -> None:
     tool = Tool(stage.guard, approval=Approval(expires=timedelta(minutes=5)))
     first = tool.refused("ann")
