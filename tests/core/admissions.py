@@ -32,7 +32,7 @@ from readmit.journal import Change
 
 if TYPE_CHECKING:
     from tests.core.live import Live
-    from tests.core.world import World
+    from tests.core.world import EpochTruth, World
 
 ACCOUNTED = frozenset({Justification.AMBIGUITY_ACCEPTED, Justification.BOUNDED_RETRY})
 """What an honest record can name for a repeat of an effect that was there."""
@@ -101,9 +101,14 @@ def permitted(world: World, live: Live, occurrence: str, prior: list[AnyEvent], 
         same = {p.id for p in grants.values() if p.request == permit.request}
         for earlier in (e for e in prior if isinstance(e, Admitted) and same.intersection(e.permits)):
             truth = world.truth[occurrence, earlier.epoch]
-            proved = truth.fate == "cancelled first" or (truth.fate == "refused" and earlier.effects_through == "http")
-            assert proved, f"one approval, again after {truth}"
+            assert _proved_not_sent(earlier, truth), f"one approval, again after {truth}"
             assert not truth.acts
+
+
+def _proved_not_sent(epoch: Admitted, truth: EpochTruth) -> bool:
+    """For what a claim is given back: no byte of it can have left."""
+    seen_to = truth.fate in ("refused", "raised before any send") and epoch.effects_through == "http"
+    return seen_to or truth.fate == "cancelled first"
 
 
 def answered(prior: list[AnyEvent], event: Admitted) -> None:
@@ -136,7 +141,7 @@ def accounted(world: World, occurrence: str, prior: list[AnyEvent], event: Admit
             assert not earlier
         case Justification.AMBIGUITY_ACCEPTED:
             accepted = next(e for e in prior if isinstance(e, Accepted) and e.id == event.acceptance)
-            left = [e for e, t in zip(earlier, truths, strict=True) if t.fate not in ("refused", "cancelled first")]
+            left = [e for e, t in zip(earlier, truths, strict=True) if not _proved_not_sent(e, t)]
             assert all(e.epoch <= accepted.epoch for e in left), "an acceptance that has lapsed"
             assert not any(e.acceptance == accepted.id for e in left), "an acceptance that was used"
         case Justification.BOUNDED_RETRY:
