@@ -451,10 +451,12 @@ class GuardedCall:
             request_id = events[0].id  # type: ignore[union-attr]
         events.append(Decided(at=opened.now, admission=admission, decision="refuse", refusal=refuse.reason, detail=refuse.detail))
         own = head.opened.principal == self.request.principal  # what somebody else is told is no delivery
-        if refuse.reason is Refusal.ALREADY_COMMITTED and own and (debtor := head.departed(self.ports.journal.alive)):
+        told = refuse.reason is Refusal.ALREADY_COMMITTED and own
+        debtor = self.token if self._waiting is not None else head.departed(self.ports.journal.alive)
+        if told and debtor is not None:
             events.append(Delivered(at=opened.now, call=debtor))
         names = opened.names if not refuse.ask else (*opened.names, (f"request:{request_id}", 1))
-        if self._waiting is not None:
+        if self._waiting is not None and not told:
             events.append(Left(at=opened.now, call=self.token))
         yield Append([opened.change(self.call, tuple(events), names)], durable=False)
         self.ports.spans.decided(self, head, refuse, 0, admission, opened.started)

@@ -112,7 +112,8 @@ def resolve(call: Call, found: Found) -> Resolution:
         if rule is Identity.FRAMEWORK and _other_key(call, head):
             return Resolution(rule, head, conflict="key")
         if rule is Identity.RUN or head.digest == call.digest:
-            return Resolution(rule, head, fresh())
+            # A key that could start over is taken again: of a repeat and a new start at the same moment one wins.
+            return Resolution(rule, head, fresh(rule if rule is Identity.KEY and _without_effect(head) else None))
         if head.opened.tool == call.tool and not head.admissions and not head.denials and not head.abandoned:
             return Resolution(rule, head, fresh(), changed=True)
         if rule is Identity.KEY and _without_effect(head) and not head.denials and not head.abandoned:
