@@ -83,7 +83,7 @@ def decide(contract: Contract, head: Head, permits: Grants, request: Request, po
     epochs = head.epochs()
     effect = occurrence_effect(epochs, head.effect, contract.accepted_strength)
     if not request.read and effect.present:  # row 2
-        if head.result() is not None and head.opened.principal == request.principal:
+        if head.result() is not None and head.recipient == request.principal:
             return Return()
         return Refuse(Refusal.ALREADY_COMMITTED, "", ("effect",), ("compensate",))
     if head.abandoned:  # row 3
@@ -145,9 +145,11 @@ def _gates(
 
 
 def _current(suspension: Suspended, request: Request) -> bool:
-    """A confirmation that showed other arguments stands in nobody's way: the call is asked again with its own."""
+    """A confirmation that showed something else stands in nobody's way: the call is asked again with its own."""
     shown = suspension.binding
-    return suspension.suspension is not RecoveryKind.CONFIRMATION or shown is None or shown.digest == request.digest
+    if suspension.suspension is not RecoveryKind.CONFIRMATION or shown is None:
+        return True
+    return (shown.subject, shown.digest, shown.target) == (request.principal, request.digest, request.target)
 
 
 def _effect_gate(

@@ -76,7 +76,8 @@ def views(head: Head, grants: Grants, epochs: Sequence[EpochEffect], request: Re
 
 def required(head: Head, request: Request) -> list[PermitSource]:
     """The sources this request needs (row 7): an approval where the tool asks for one or ambient authority was
-    withheld, *and* a login after a challenge; else ambient authority."""
+    withheld, *and* a login after a challenge; else ambient authority.
+    """
     sources = []
     if request.approval or request.withheld_by is not None or head.revocations:
         sources.append(PermitSource.APPROVAL)

@@ -450,7 +450,7 @@ class GuardedCall:
             events.append(self._asked(head, opened.now))
             request_id = events[0].id  # type: ignore[union-attr]
         events.append(Decided(at=opened.now, admission=admission, decision="refuse", refusal=refuse.reason, detail=refuse.detail))
-        own = head.opened.principal == self.request.principal  # what somebody else is told is no delivery
+        own = head.recipient == self.request.principal  # what somebody else is told is no delivery
         told = refuse.reason is Refusal.ALREADY_COMMITTED and own
         debtor = self.token if self._waiting is not None else head.departed(self.ports.journal.alive)
         if told and debtor is not None:

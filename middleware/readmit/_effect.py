@@ -183,11 +183,13 @@ def _epoch_evidence(
     if ended is None:
         return unknown(given_up or "in_flight")
     if ended.outcome is Outcome.RETURNED and not ended.unclear:
-        return _returned(direct or ended.claim, [e for _, e in elements])
+        return _returned(direct, ended.claim, elements)
     said = direct or ended.claim
     if ended.outcome is Outcome.CANCELLED:
         return _combine([*elements, (None, said or unknown("tool.cancelled"))])
     silent = unknown(ended.unclear or "tool.raised")
+    if ended.stray:  # something left that belongs to nobody: it may have been this epoch's
+        return _combine([*elements, (None, unknown("stray"))])
     match admitted.effects_through:
         case "mixed":
             return _combine([*elements, (None, said or silent)])
@@ -204,12 +206,18 @@ def _epoch_evidence(
     return _combine([*elements, (None, direct)] if direct else elements)
 
 
-def _returned(claim: Evidence | None, sends: list[Evidence]) -> Evidence:
-    """A normal return: the tool has seen the answers and is content, unless it says that nothing came of them."""
-    if claim is not None and claim.state is EffectState.COMMITTED:
-        return claim
+def _returned(direct: Evidence | None, claim: Evidence | None, elements: Sequence[tuple[str | None, Evidence]]) -> Evidence:
+    """A normal return: the tool has seen the answers and is content, unless it says that nothing came of them.
+
+    What it recorded itself counts as one more answer and never undoes another; its classifier speaks for all of them.
+    """
+    sends = [e for _, e in elements]
     if claim is not None:
         return next((e for e in sends if e.state is EffectState.UNKNOWN), claim)
+    if direct is not None and direct.state is EffectState.COMMITTED:
+        return direct
+    if direct is not None and all(e.state is not EffectState.COMMITTED for e in sends):
+        return _combine([*elements, (None, direct)])
     if sends and all(e.state is EffectState.COMMITTED for e in sends):
         return min(sends, key=lambda e: e.strength.rank)
     return Evidence(state=EffectState.COMMITTED, strength=Strength.CONTRACT, rule="tool.return")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from readmit._call import Ports
 
 
-_in_flight: set[str] = set()  # calls of this process whose body runs
+_in_flight: dict[str, Epoch] = {}  # by call: those of this process whose body runs
 
 
 class EpochSpan(Protocol):
@@ -98,6 +98,7 @@ class Epoch:
         self.head = head
         self.ports = ports
         self.observe = observe
+        self.stray: bool = False  # something went out in a thread without context, and may belong here
         self.over: bool = False  # its end is being recorded; what is learnt later is recorded by itself
         self.sends: list[Send] = []
         self.observed: list[Observed] = []
@@ -105,12 +106,12 @@ class Epoch:
         self.surfaced: dict[str, tuple[Challenge, ...]] = {}  # met by reads and not answered since, by route
         self.lock = threading.Lock()
         self._run = Run(f"occurrence:{head.id}")
-        _in_flight.add(call)
+        _in_flight[call] = self
 
     def end(self) -> None:
         """Its body has ended."""
         self.over = True
-        _in_flight.discard(self.call)
+        _in_flight.pop(self.call, None)
 
     @property
     def idempotency_key(self) -> str:
@@ -200,6 +201,13 @@ def current() -> Epoch:
 def any_in_flight() -> bool:
     """Whether a guarded tool runs anywhere in this process."""
     return bool(_in_flight)
+
+
+def strayed(effects_through: str) -> None:
+    """Something left in a thread without context: of tools that promise to show it all, it may belong to any."""
+    for epoch in list(_in_flight.values()):
+        if epoch.contract.effects_through == effects_through:
+            epoch.stray = True
 
 
 def stack_holds(epochs: tuple[Epoch, ...], occurrence_id: str) -> bool:

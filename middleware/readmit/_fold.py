@@ -121,12 +121,25 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Epochs that have not ended, been given up or lost their owner."""
         return tuple(e.admitted for e in self.epochs() if e.in_flight)
 
-    def result(self) -> bytes | None:
-        """The recorded result of the effect that stands: of its newest return, else of a present finding."""
+    @kept
+    def returned(self) -> EpochEffect | None:
+        """The newest epoch that returned a recorded result of the effect that stands."""
         undone = compensations(self.effect)
         for epoch in reversed(self.epochs()):
             if epoch.ended is not None and epoch.ended.result is not None and epoch.stands(undone):
-                return epoch.ended.result
+                return epoch
+        return None
+
+    @kept
+    def recipient(self) -> str | None:
+        """The principal whom the recorded result belongs to."""
+        return self.opened.principal if self.returned is None else self.returned.admitted.request.principal
+
+    def result(self) -> bytes | None:
+        """The recorded result of the effect that stands: of its newest return, else of a present finding."""
+        undone = compensations(self.effect)
+        if self.returned is not None and self.returned.ended is not None:
+            return self.returned.ended.result
         found = [e for _, e in self.effect if isinstance(e, Reconciled) and e.result is not None and e.finding == "present"]
         found = [e for e in found if not any(fence >= e.fence for fence, _ in undone)]
         return max(found, key=lambda e: (e.fence, e.strength.rank, e.result or b"")).result if found else None

@@ -21,6 +21,7 @@ from readmit._call import JOIN_TIMEOUT, Declaration, Ports
 from readmit._context import UNNAMED
 from readmit._contract import Approval, Contract, Policy
 from readmit._declare import EFFECTS, UNSTATED, Effect, Mode, Told, ToolSpec, declare
+from readmit._digest import digest_bytes
 from readmit._errors import JournalUnavailable
 from readmit._operator import Operator
 from readmit._telemetry import OpenTelemetrySpans
@@ -101,6 +102,7 @@ class Guard(Operator):
         self._lock = threading.Lock()
         self._ports: Ports | None = None
         self._complained = False
+        self._same_secret = False
         self._tools: dict[str, ToolSpec] = {}
 
     # -- wiring ---------------------------------------------------------------------------------------------------
@@ -133,6 +135,35 @@ class Guard(Operator):
             _log.info("readmit keeps its journal in %s", journal.name)
         atexit.register(self.close)
         return self._wired(journal)
+
+    def ports_of_calls(self, *, observe: bool) -> Ports:
+        """`ports`, for calls: they are found by their digests, so the journal must be of the same secret.
+
+        Raises:
+            JournalUnavailable: it cannot be opened, or was written under another `digest_secret`.
+        """
+        ports = self.ports(observe=observe)
+        if not self._same_secret:
+            try:
+                self._check_secret(ports.journal)
+            except JournalUnavailable as error:
+                if observe:
+                    return self._wired(AbsentJournal(error))
+                raise
+            self._same_secret = True
+        return ports
+
+    def _check_secret(self, journal: Journal) -> None:
+        """Under another secret every digest is another, and no open occurrence would be found again."""
+        mine = b"none" if self.digest_secret is None else digest_bytes("secret", secret=self.digest_secret)[:16].encode()
+        theirs = journal.document("digest_secret")
+        if theirs is None:
+            journal.keep_document("digest_secret", mine)
+        elif theirs != mine:
+            raise JournalUnavailable(
+                f"The journal {journal.name} was written under another digest_secret, under which its occurrences are found: "
+                "configure that one, or name another file with configure(journal=…) or READMIT_JOURNAL."
+            )
 
     def _wired(self, journal: Journal) -> Ports:
         return Ports(

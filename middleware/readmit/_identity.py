@@ -120,7 +120,7 @@ def resolve(call: Call, found: Found) -> Resolution:
             return Resolution(Identity.MINTED, None, (*fresh(Identity.KEY), (mint, ordinals.get(mint, 0) + 1)))
         return Resolution(rule, head, conflict=differing(call, head))
     for head in found.other_signature:
-        if call.key is None and head.opened.key is None and not head.closed and _could_be(call, head):
+        if (call.key is None or head.opened.key is None) and not head.closed and _could_be(call, head):
             return Resolution(Identity.OPEN, head, conflict="signature")
     if head := _open_candidate(call, found.open):
         return Resolution(Identity.OPEN, head, fresh())
@@ -149,9 +149,20 @@ def _without_effect(head: Head) -> bool:
 
 
 def _could_be(call: Call, head: Head) -> bool:
-    """Whether an occurrence under another signature of the tool may be this call: all parameters both know agree."""
+    """Whether an occurrence under another signature of the tool may be this call.
+
+    It is another one only if a parameter that both know and treat alike differs.
+    """
+    if _treatment(call.signature) != _treatment(head.opened.signature):
+        return True
     mine, theirs = call.parameters, head.parameters
     return all(mine[p] == theirs[p] for p in mine.keys() & theirs.keys())
+
+
+def _treatment(signature: str) -> list[str]:
+    """How parameters are turned into digests: the version of the encoding, `key=` and `digest_with=`."""
+    version, marks = signature.partition("(")[0], signature.rpartition(")")[2].split()
+    return [version, *(m for m in marks if not m.startswith("exclude="))]
 
 
 def _open_candidate(call: Call, candidates: Sequence[Head]) -> Head | None:

@@ -373,6 +373,7 @@ class Ended(Event, tag="ended", frozen=True, kw_only=True):
     error: str = ""
     result: bytes | None = None
     unstorable: str = ""
+    stray: bool = False  # meanwhile something was sent, or called, in a thread without context
 
 
 class OwnerLost(Event, tag="owner_lost", frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ class Pending:
         occurrence_id: what `show` and the other calls take.
         tool: the tool's name.
         scope: the scope in which it was called.
-        principal: who it was called for.
+        principal: who it was called for; of a request that waits, who it would permit.
         epoch: the newest epoch; findings and acceptances name it.
         state: `in_flight`, or what is known of the effect; empty before the first epoch.
         recovery: `suspended` or `satisfied` with its kind, or `clear`.
@@ -217,6 +217,7 @@ def _question(head: Head, fence: int) -> _findings.Question:
 def _pending(head: Head, now: int, *, alive: bool) -> Pending:
     opened, effect = head.opened, head.effects()
     waiting = [s for s in head.waiting if not head.answered(s)]
+    request = next((s for s in waiting if s.suspension is RecoveryKind.CONFIRMATION), None)
     remedies: list[str] = ["sign_in" if s.suspension is RecoveryKind.CHALLENGE else "approve" for s in waiting]
     weak = effect.state in _NOTHING and effect.strength is not None and effect.strength.rank < head.accept.rank
     if head.in_flight and alive:
@@ -230,11 +231,11 @@ def _pending(head: Head, now: int, *, alive: bool) -> Pending:
         occurrence_id=head.id,
         tool=opened.tool,
         scope=opened.scope,
-        principal=opened.principal,
+        principal=request.binding.subject if request is not None and request.binding is not None else opened.principal,
         epoch=head.last_epoch,
         state="in_flight" if head.in_flight and alive else str(effect.state or ""),
         recovery=f"{head.recovery_state}" + (f" ({kinds})" if kinds else ""),
         age=timedelta(microseconds=max(0, now - opened.at) // 1000),
-        request_id=next((s.id for s in waiting if s.suspension is RecoveryKind.CONFIRMATION), None),
+        request_id=request.id if request is not None else None,
         remedies=tuple(remedies),
     )

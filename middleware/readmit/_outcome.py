@@ -69,10 +69,12 @@ def _ended(tool: Declaration, epoch: Epoch, done: Done, now: int) -> Ended:
     if done.error is not None:
         claim = _claim(tool.contract, done)
         error = type(done.error).__qualname__
-        return Ended(at=now, epoch=epoch.number, call=epoch.call, outcome=done.outcome, claim=claim, error=error)
+        return Ended(
+            at=now, epoch=epoch.number, call=epoch.call, outcome=done.outcome, claim=claim, error=error, stray=epoch.stray
+        )
     try:
         claim, doubt = _classified(tool, done.value)
-    except Exception:
+    except BaseException:  # even an exit must leave a record of the epoch
         _log.exception("The result of %s could not be classified. It is returned; its effect is unknown.", tool.name)
         claim, doubt = None, "tool.classify_failed"
     result, unstorable = None, "the items of a generator are not recorded" if done.stream else ""
@@ -92,6 +94,7 @@ def _ended(tool: Declaration, epoch: Epoch, done: Done, now: int) -> Ended:
         unclear=doubt,
         result=result,
         unstorable=unstorable,
+        stray=epoch.stray,
     )
 
 

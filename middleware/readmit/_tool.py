@@ -12,10 +12,10 @@ import wrapt
 from readmit import _drive
 from readmit._answers import Begun
 from readmit._call import GuardedCall, Site
-from readmit._context import Frame, frame
+from readmit._context import Frame, frame, has_context
 from readmit._declare import ToolSpec
 from readmit._digest import digest_bytes
-from readmit._epoch import Epoch
+from readmit._epoch import Epoch, any_in_flight, strayed
 from readmit._identity import Call
 from readmit._reading import Reading, warn_once
 from readmit._telemetry import Inside
@@ -144,7 +144,9 @@ def _begin(guard: Guard, spec: ToolSpec, arguments: Arguments, here: Frame) -> B
 
 def _call(guard: Guard, spec: ToolSpec, arguments: Arguments, here: Frame) -> GuardedCall:
     declaration = guard.declared(spec)
-    ports = guard.ports(observe=declaration.observe)
+    if not has_context() and any_in_flight():
+        strayed("tools")
+    ports = guard.ports_of_calls(observe=declaration.observe)
     key, digest, parameters = _named(guard, spec, arguments, here, observe=declaration.observe)
     call = Call(
         scope=here.scope or guard.scope_name,

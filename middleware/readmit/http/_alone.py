@@ -49,7 +49,7 @@ def alone(facts: Facts, guard: Guard, contract: Contract) -> LoneCall:
         ReplayRefused: httpx made the request of one whose effect is unknown, by a redirect for instance.
     """
     here, observe = frame(), guard.mode == "observe"
-    ports = guard.ports(observe=observe)
+    ports = guard.ports_of_calls(observe=observe)
     contract, fingerprint = _through_http(contract)
     body = facts.body()
     if not observe:

@@ -15,7 +15,7 @@ from readmit import _drive
 from readmit._context import has_context
 from readmit._contract import Contract
 from readmit._default import default_guard
-from readmit._epoch import Epoch, any_in_flight
+from readmit._epoch import Epoch, any_in_flight, strayed
 from readmit.http._alone import LoneCall, alone, inside
 from readmit.http._passing import Passing
 
@@ -104,6 +104,7 @@ class Guarded:
         """A plain thread knows nothing of the tool that started it."""
         if has_context() or not any_in_flight() or threading.current_thread() is threading.main_thread():
             return
+        strayed("http")
         passing.span.mark({"readmit.context": "none"})
         if not self._warned:
             self._warned = True
