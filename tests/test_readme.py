@@ -1,4 +1,4 @@
-"""Every Python block of the README runs, in order, as one program against a real server; what it says it prints is true."""
+"""Every Python block of the README runs, in order, as one program against a real server, and prints what it says."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Reconcile(NamedTuple):
 
 
 class Refuse(NamedTuple):
-    """Not now. `gates` names every closed gate, `remedies` what can open them, `ask` that a person's approval is wanted."""
+    """Not now. `gates` names what is closed, `remedies` what can open it, `ask` that a person's approval is wanted."""
 
     reason: Refusal
     detail: str = ""
@@ -132,7 +132,11 @@ def _gates(
         )
         if shut
     )
-    remedies = (*_recover(pending), *_authorize(authority), *(justified.remedies if isinstance(justified, Refuse) else ()))
+    remedies = (
+        *_recover(pending),
+        *_authorize(authority),
+        *(justified.remedies if isinstance(justified, Refuse) else ()),
+    )
     remedies = tuple(dict.fromkeys((*remedies, "abandon")))
     if pending:  # row 6
         kinds = ", ".join(s.suspension for s in pending)
@@ -167,7 +171,9 @@ def _effect_gate(
     if request.read:  # row 9
         return Admit(Justification.SIDE_EFFECT_FREE)
     strong = effect.strength is None or effect.strength.rank >= contract.accepted_strength.rank
-    if effect.state is EffectState.RECONCILED and (strong or effect.by_person):  # row 10; a present finding ended at row 2
+    if effect.state is EffectState.RECONCILED and (
+        strong or effect.by_person
+    ):  # row 10; a present finding ended at row 2
         return Admit(Justification.RECONCILED_ABSENT)
     if effect.state in (EffectState.NOT_SENT, EffectState.REJECTED) and strong:
         return Admit(Justification(effect.state))
@@ -228,7 +234,9 @@ def _replayable(contract: Contract, head: Head, epochs: Sequence[EpochEffect], n
         sends = [s for s in epoch.sends if _open(s.evidence, contract)]
         if by_tool:
             idempotent = False
-            if not 0 <= age < (contract.key_lifetime_ns or 0) or any(s.started and s.started.key is None for s in sends):
+            if not 0 <= age < (contract.key_lifetime_ns or 0) or any(
+                s.started and s.started.key is None for s in sends
+            ):
                 return None
         elif epoch.admitted.effects_through not in ("sends", "http") or not sends:
             return None

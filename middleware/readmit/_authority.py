@@ -32,7 +32,9 @@ class Closed(NamedTuple):
     permit: PermitView | None = None  # the newest that could have been it
 
 
-def view(place: int, permit: Permit, head: Head, epochs: Sequence[EpochEffect], request: Request, policy: Policy, now: int) -> PermitView:
+def view(
+    place: int, permit: Permit, head: Head, epochs: Sequence[EpochEffect], request: Request, policy: Policy, now: int
+) -> PermitView:
     """The state of one permit. A claim of an epoch that is proved not sent is given back."""
 
     def closed(state: PermitState, refusal: Refusal, detail: str = "") -> PermitView:
@@ -40,7 +42,9 @@ def view(place: int, permit: Permit, head: Head, epochs: Sequence[EpochEffect], 
 
     if permit.id in head.revocations:
         return closed(PermitState.REVOKED, Refusal.PERMIT_MISSING, "revoked")
-    twins = {g.permit.id for _, g in head.grants if permit.request is not None and g.permit.request == permit.request} | {permit.id}
+    twins = {
+        g.permit.id for _, g in head.grants if permit.request is not None and g.permit.request == permit.request
+    } | {permit.id}
     claims = sum(not twins.isdisjoint(e.admitted.permits) and not e.proved_not_sent for e in epochs)
     if permit.uses is not None and claims >= permit.uses:
         return closed(PermitState.CONSUMED, Refusal.PERMIT_CONSUMED)
@@ -69,14 +73,18 @@ def _changed(permit: Permit, head: Head, request: Request, policy: Policy) -> st
     return "target" if bound.target != request.target else ""
 
 
-def views(head: Head, grants: Grants, epochs: Sequence[EpochEffect], request: Request, policy: Policy, now: int) -> list[PermitView]:
+def views(
+    head: Head, grants: Grants, epochs: Sequence[EpochEffect], request: Request, policy: Policy, now: int
+) -> list[PermitView]:
     """Every permit of the occurrence as it stands for this request, oldest first."""
     return [view(place, g.permit, head, epochs, request, policy, now) for place, g in grants]
 
 
 def required(head: Head, request: Request) -> list[PermitSource]:
-    """The sources this request needs (row 7): an approval where the tool asks for one or ambient authority was
-    withheld, *and* a login after a challenge; else ambient authority.
+    """The sources this request needs (row 7).
+
+    An approval where the tool asks for one or ambient authority was withheld, *and* a login after a challenge; else
+    ambient authority, for which the list is empty.
     """
     sources = []
     if request.approval or request.withheld_by is not None or head.revocations:
@@ -90,7 +98,9 @@ def gate(head: Head, permits: Sequence[PermitView], request: Request) -> tuple[P
     """The permits this epoch claims, one for each required source, or what is missing. Empty: ambient authority."""
     claimed = []
     for source in required(head, request):
-        candidates = [p for p in permits if p.permit.source is source or (source is PermitSource.APPROVAL and _stands_in(p))]
+        candidates = [
+            p for p in permits if p.permit.source is source or (source is PermitSource.APPROVAL and _stands_in(p))
+        ]
         if source is PermitSource.LOGIN:
             assert head.challenge is not None
             candidates = [p for p in candidates if p.permit.after_epoch >= head.challenge.epoch]

@@ -141,7 +141,7 @@ class GuardedCall:
     # -- the whole call -------------------------------------------------------------------------------------------
 
     def steps(self) -> Steps:
-        """Runs the call. Returns how it ended: with a result, a recorded one, or the tool's own error; raises `Refused`."""
+        """Runs the call. Returns how it ended (a result, a recorded one, the tool's own error); raises `Refused`."""
         run, number = self.site.run, 0
         if run is not None:
             number = run.take(self.tool.name, self.call.digest)
@@ -211,14 +211,21 @@ class GuardedCall:
         except Exception:
             if not self.tool.observe:
                 raise
-            _log.warning("%r of %s failed; the call runs, since nothing is blocked in observe mode.", hook, self.tool.name, exc_info=True)
+            _log.warning(
+                "%r of %s failed; the call runs, since nothing is blocked in observe mode.",
+                hook,
+                self.tool.name,
+                exc_info=True,
+            )
             return None
 
     def _pass(self) -> Generator[Step, Any, Done | None]:
         """One look at the journal and one decision. None: look again."""
         started = self.ports.clock()
         head, opening, names = yield from self._resolve(started)
-        lost = tuple(OwnerLost(at=started, epoch=a.epoch) for a in head.in_flight if not self.ports.journal.alive(a.owner))
+        lost = tuple(
+            OwnerLost(at=started, epoch=a.epoch) for a in head.in_flight if not self.ports.journal.alive(a.owner)
+        )
         if lost:
             yield Append([Change(head.id, lost)], durable=False)
             return None
@@ -250,7 +257,9 @@ class GuardedCall:
 
     # -- identity -------------------------------------------------------------------------------------------------
 
-    def _resolve(self, now: int) -> Generator[Step, Any, tuple[Head, tuple[AnyEvent, ...], tuple[tuple[str, int], ...]]]:
+    def _resolve(
+        self, now: int
+    ) -> Generator[Step, Any, tuple[Head, tuple[AnyEvent, ...], tuple[tuple[str, int], ...]]]:
         """The occurrence of this call, and what is to be recorded about how it was found."""
         if self._waiting is not None:
             head = yield Load(self._occurrence or "")
@@ -267,7 +276,9 @@ class GuardedCall:
         self.identity, self.repeat = resolution.identity, resolution.head is not None
         withheld = found.named.get(denied, (0, None))[1]
         left_open = found.named.get(abandoned, (0, None))[1]
-        self._abandoned = left_open.id if left_open is not None and left_open.abandoned and left_open is not resolution.head else None
+        self._abandoned = (
+            left_open.id if left_open is not None and left_open.abandoned and left_open is not resolution.head else None
+        )
         self.request = msgspec.structs.replace(
             self.request, conflict=resolution.conflict, withheld_by=withheld.id if withheld is not None else None
         )
@@ -278,7 +289,11 @@ class GuardedCall:
             return head, (opened,), resolution.names
         self._occurrence = resolution.head.id
         joined = self._joined(resolution, now)
-        return (fold(resolution.head, joined) if joined else resolution.head), ((joined,) if joined else ()), resolution.names
+        return (
+            (fold(resolution.head, joined) if joined else resolution.head),
+            ((joined,) if joined else ()),
+            resolution.names,
+        )
 
     def _opened(self, now: int) -> Opened:
         call = self.call
@@ -340,7 +355,9 @@ class GuardedCall:
                 raise
             head = fold(head, admitted)
             unsent = Done(Outcome.RAISED, error=error, started=False)
-        ports.spans.decided(self, opened.head, decision or would or Refuse(Refusal.CONFLICT), number, admission, opened.now, span)
+        ports.spans.decided(
+            self, opened.head, decision or would or Refuse(Refusal.CONFLICT), number, admission, opened.now, span
+        )
         self._executed = True
         epoch = self._epoch(head, span)
         self._inside = epoch
@@ -396,7 +413,7 @@ class GuardedCall:
         )
 
     def _settle(self, head: Head, epoch: Epoch, span: EpochSpan, done: Done) -> Generator[Step, Any, Done]:
-        """Records how the epoch ended. The effect, if any, has happened: nothing here may hide the tool's own outcome."""
+        """Records how the epoch ended. Its effect may have happened: nothing here hides the tool's own outcome."""
         now = self.ports.clock()
         events = _outcome.events(self.tool, epoch, done, now)
         change = Change(head.id, events)
@@ -417,7 +434,7 @@ class GuardedCall:
         return done
 
     def _deliver(self, occurrence_id: str, call: str, epoch: Epoch | None = None) -> None:
-        """Notes that a result reached its reader; that of a call inside another tool reaches it with the outer one's."""
+        """Notes that a result reached its reader; that of a call inside another tool does so with the outer one's."""
         delivered = [(occurrence_id, call), *_outcome.inner_deliveries(epoch)]
         if self.site.epochs and self.site.epochs[-1].carry(delivered):
             return
@@ -430,7 +447,11 @@ class GuardedCall:
         try:
             value = decode_result(head.result() or b"")
         except Unstorable as error:
-            return (yield from self._refuse(opened, Refuse(Refusal.ALREADY_COMMITTED, str(error), ("effect",), ("compensate",))))
+            return (
+                yield from self._refuse(
+                    opened, Refuse(Refusal.ALREADY_COMMITTED, str(error), ("effect",), ("compensate",))
+                )
+            )
         admission = self.ports.new_id()
         debtor = head.departed(self.ports.journal.alive)
         decided = Decided(at=opened.now, admission=admission, decision="return")
@@ -445,11 +466,15 @@ class GuardedCall:
         head = opened.head
         admission = self.ports.new_id()
         events: list[AnyEvent] = []
-        request_id = next((s.id for s in head.waiting if s.suspension is RecoveryKind.CONFIRMATION and not head.answered(s)), None)
+        request_id = next(
+            (s.id for s in head.waiting if s.suspension is RecoveryKind.CONFIRMATION and not head.answered(s)), None
+        )
         if refuse.ask:
             events.append(self._asked(head, opened.now))
             request_id = events[0].id  # type: ignore[union-attr]
-        events.append(Decided(at=opened.now, admission=admission, decision="refuse", refusal=refuse.reason, detail=refuse.detail))
+        events.append(
+            Decided(at=opened.now, admission=admission, decision="refuse", refusal=refuse.reason, detail=refuse.detail)
+        )
         own = head.recipient == self.request.principal  # what somebody else is told is no delivery
         told = refuse.reason is Refusal.ALREADY_COMMITTED and own
         debtor = self.token if self._waiting is not None else head.departed(self.ports.journal.alive)

@@ -74,7 +74,9 @@ class Contract:
 
     def __post_init__(self) -> None:
         if self.effects_through not in get_args(EffectsThrough):
-            raise ValueError(f"effects_through={self.effects_through!r}: write one of {', '.join(get_args(EffectsThrough))}")
+            raise ValueError(
+                f"effects_through={self.effects_through!r}: write one of {', '.join(get_args(EffectsThrough))}"
+            )
         if self.accept not in set(Strength):
             raise ValueError(f"accept={self.accept!r}: write one of {', '.join(Strength)}")
         if self.blind_retries < 0:
@@ -83,7 +85,9 @@ class Contract:
             raise ValueError("key_lifetime must be longer than zero")
         for status in self.rejected:
             if isinstance(status, int) and not 300 <= status <= 599:
-                raise ValueError(f"rejected={status}: a status is refused between 300 and 599; write exception classes for the rest")
+                raise ValueError(
+                    f"rejected={status}: a status is refused between 300 and 599; write exception classes for the rest"
+                )
 
     @property
     def accepted_strength(self) -> Strength:

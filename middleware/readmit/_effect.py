@@ -63,7 +63,11 @@ class EpochEffect(NamedTuple):
     @property
     def proved_not_sent(self) -> bool:
         """Whether no byte of it can have left: what a claim is given back for."""
-        return self.evidence is not None and self.evidence.state is EffectState.NOT_SENT and self.evidence.strength is Strength.PROOF
+        return (
+            self.evidence is not None
+            and self.evidence.state is EffectState.NOT_SENT
+            and self.evidence.strength is Strength.PROOF
+        )
 
 
 class Effect(NamedTuple):
@@ -84,7 +88,9 @@ class Effect(NamedTuple):
     @property
     def present(self) -> bool:
         """Whether the effect is there."""
-        return self.state is EffectState.COMMITTED or (self.state is EffectState.RECONCILED and self.finding == "present")
+        return self.state is EffectState.COMMITTED or (
+            self.state is EffectState.RECONCILED and self.finding == "present"
+        )
 
 
 _NOTHING = Effect(None, None, "")
@@ -101,7 +107,11 @@ def _combine(elements: Sequence[tuple[str | None, Evidence]]) -> Evidence:
     kept = [
         evidence
         for i, (request, evidence) in enumerate(elements)
-        if not (evidence.state is EffectState.NOT_SENT and request is not None and any(r == request for r, _ in elements[i + 1 :]))
+        if not (
+            evidence.state is EffectState.NOT_SENT
+            and request is not None
+            and any(r == request for r, _ in elements[i + 1 :])
+        )
     ]
     states = {e.state for e in kept}
     weakest = min((e.strength for e in kept), key=lambda s: s.rank)
@@ -150,10 +160,7 @@ def epoch_effect(admitted: Admitted, recorded: Iterable[Recorded]) -> EpochEffec
                 pass
     direct = strongest(e for _, e in observed.get(0, ())) if observed else None
     numbers = sorted({*started, *observed} - {0}) if started or observed else ()
-    sends = tuple(
-        SendEffect(n, started.get(n), _send_evidence(e for _, e in observed.get(n, ())))
-        for n in numbers
-    )
+    sends = tuple(SendEffect(n, started.get(n), _send_evidence(e for _, e in observed.get(n, ()))) for n in numbers)
     evidence = _epoch_evidence(admitted, sends, direct, ended[1] if ended else None, given_up)
     commits = [p for seen in observed.values() for p, e in seen if e.state is EffectState.COMMITTED]
     if ended and ended[1].outcome is Outcome.RETURNED:
@@ -179,7 +186,9 @@ def _epoch_evidence(
 ) -> Evidence | None:
     if admitted.request.read:
         return None
-    elements: list[tuple[str | None, Evidence]] = [(s.started.request if s.started else None, s.evidence) for s in sends]
+    elements: list[tuple[str | None, Evidence]] = [
+        (s.started.request if s.started else None, s.evidence) for s in sends
+    ]
     if ended is None:
         return unknown(given_up or "in_flight")
     if ended.outcome is Outcome.RETURNED and not ended.unclear:
@@ -206,7 +215,9 @@ def _epoch_evidence(
     return _combine([*elements, (None, direct)] if direct else elements)
 
 
-def _returned(direct: Evidence | None, claim: Evidence | None, elements: Sequence[tuple[str | None, Evidence]]) -> Evidence:
+def _returned(
+    direct: Evidence | None, claim: Evidence | None, elements: Sequence[tuple[str | None, Evidence]]
+) -> Evidence:
     """A normal return: the tool has seen the answers and is content, unless it says that nothing came of them.
 
     What it recorded itself counts as one more answer and never undoes another; its classifier speaks for all of them.
@@ -263,5 +274,7 @@ def occurrence_effect(epochs: Sequence[EpochEffect], recorded: Sequence[Recorded
         return Effect(state, weakest, next(e.rule for e in known if e.state is state), covered=covered)
     if absent:
         best = max(absent, key=lambda f: (f.fence, f.by is not None, f.strength.rank))
-        return Effect(EffectState.RECONCILED, best.strength, "reconcile.absent", "absent", best.by is not None, covered=covered)
+        return Effect(
+            EffectState.RECONCILED, best.strength, "reconcile.absent", "absent", best.by is not None, covered=covered
+        )
     return _NOTHING

@@ -140,7 +140,9 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         undone = compensations(self.effect)
         if self.returned is not None and self.returned.ended is not None:
             return self.returned.ended.result
-        found = [e for _, e in self.effect if isinstance(e, Reconciled) and e.result is not None and e.finding == "present"]
+        found = [
+            e for _, e in self.effect if isinstance(e, Reconciled) and e.result is not None and e.finding == "present"
+        ]
         found = [e for e in found if not any(fence >= e.fence for fence, _ in undone)]
         return max(found, key=lambda e: (e.fence, e.strength.rank, e.result or b"")).result if found else None
 
@@ -172,18 +174,21 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return next((s for s in reversed(self.suspensions) if s.suspension is RecoveryKind.CONFIRMATION), None)
 
     def answered(self, suspension: Suspended) -> bool:
-        """Whether what the suspension asks for has come. Derived: no recovery event grants, no permit writes recovery."""
+        """Whether what the suspension asks for has come. Derived: no recovery event grants, no permit writes it."""
         match suspension.suspension:
             case RecoveryKind.FAILURE:
                 return True
             case RecoveryKind.CHALLENGE:
                 return any(
-                    isinstance(e, Granted) and e.permit.source is PermitSource.LOGIN and e.permit.after_epoch >= suspension.epoch
+                    isinstance(e, Granted)
+                    and e.permit.source is PermitSource.LOGIN
+                    and e.permit.after_epoch >= suspension.epoch
                     for _, e in self.authority
                 )
             case RecoveryKind.CONFIRMATION:
                 return any(
-                    (isinstance(e, Granted) and e.permit.request == suspension.id) or (isinstance(e, Denied) and e.request == suspension.id)
+                    (isinstance(e, Granted) and e.permit.request == suspension.id)
+                    or (isinstance(e, Denied) and e.request == suspension.id)
                     for _, e in self.authority
                 )
 
@@ -228,7 +233,11 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def login(self) -> str | None:
         """The fingerprint of the newest login, where one was given."""
         return next(
-            (g.permit.binding.login for _, g in reversed(self.grants) if g.permit.source is PermitSource.LOGIN and g.permit.binding.login),
+            (
+                g.permit.binding.login
+                for _, g in reversed(self.grants)
+                if g.permit.source is PermitSource.LOGIN and g.permit.binding.login
+            ),
             None,
         )
 
@@ -265,7 +274,9 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def departed(self, alive: Callable[[str], bool]) -> str | None:
         """The oldest call that left without its delivery: raised, cancelled, gone with its process."""
-        ended = {e.call for _, e in self.effect if isinstance(e, Ended) and (e.outcome is not Outcome.RETURNED or e.unclear)}
+        ended = {
+            e.call for _, e in self.effect if isinstance(e, Ended) and (e.outcome is not Outcome.RETURNED or e.unclear)
+        }
         left = {e.call for _, e in self.delivery if isinstance(e, Left)} | ended
         return next((call for call, owner in self.debts().items() if call in left or not alive(owner)), None)
 
@@ -273,7 +284,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @kept
     def closed(self) -> bool:
-        """Whether an equal call is a new occurrence (DESIGN §3, open and closed)."""
+        """Whether an equal call is a new occurrence (open and closed)."""
         epochs = self.epochs()
         if any(e.in_flight for e in epochs):
             return False
@@ -291,7 +302,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @kept
     def uncertain(self) -> bool:
-        """In flight, unknown or known too weakly, or recovery pending: what folds calls of other runs (DESIGN §3, rule 4)."""
+        """In flight, unknown or known too weakly, or recovery pending: what folds calls of other runs (rule 4)."""
         if self.in_flight or self.waiting:
             return True
         effect = self.effects()

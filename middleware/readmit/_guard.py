@@ -155,14 +155,16 @@ class Guard(Operator):
 
     def _check_secret(self, journal: Journal) -> None:
         """Under another secret every digest is another, and no open occurrence would be found again."""
-        mine = b"none" if self.digest_secret is None else digest_bytes("secret", secret=self.digest_secret)[:16].encode()
+        mine = (
+            b"none" if self.digest_secret is None else digest_bytes("secret", secret=self.digest_secret)[:16].encode()
+        )
         theirs = journal.document("digest_secret")
         if theirs is None:
             journal.keep_document("digest_secret", mine)
         elif theirs != mine:
             raise JournalUnavailable(
-                f"The journal {journal.name} was written under another digest_secret, under which its occurrences are found: "
-                "configure that one, or name another file with configure(journal=…) or READMIT_JOURNAL."
+                f"The journal {journal.name} was written under another digest_secret, by which its occurrences are "
+                "found: configure that one, or name another file with configure(journal=…) or READMIT_JOURNAL."
             )
 
     def _wired(self, journal: Journal) -> Ports:

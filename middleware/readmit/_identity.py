@@ -49,7 +49,9 @@ class Call(NamedTuple):
             names[Identity.KEY] = "key:" + digest_bytes(self.tool, self.key)
         if self.framework is not None:
             names[Identity.FRAMEWORK] = "framework:" + digest_bytes(self.scope, self.framework)
-        if self.run is not None and self.key is None:  # a key is no part of the digest: the n-th call would be of any key
+        if (
+            self.run is not None and self.key is None
+        ):  # a key is no part of the digest: the n-th call would be of any key
             names[Identity.RUN] = "run:" + digest_bytes(self.scope, self.run, self.tool, self.digest, str(self.number))
         return names
 
@@ -140,9 +142,13 @@ def differing(call: Call, head: Head) -> str:
 
 
 def _without_effect(head: Head) -> bool:
-    """Whether a key may start over with other arguments: `rejected`, `not_sent` (strong enough), `reconciled(absent)`."""
+    """Whether a key may start over with other arguments: `rejected`, `not_sent`, `reconciled(absent)`."""
     effect = head.effects()
-    if head.in_flight or effect.state not in (EffectState.REJECTED, EffectState.NOT_SENT, EffectState.RECONCILED) or effect.present:
+    if (
+        head.in_flight
+        or effect.state not in (EffectState.REJECTED, EffectState.NOT_SENT, EffectState.RECONCILED)
+        or effect.present
+    ):
         return False
     strong = effect.strength is not None and effect.strength.rank >= head.accept.rank
     return strong or (effect.state is EffectState.RECONCILED and effect.by_person)

@@ -187,7 +187,7 @@ class Binding(Fact, frozen=True, kw_only=True):
 
 
 class Permit(Fact, frozen=True, kw_only=True):
-    """One grant of authority. Times are nanoseconds since the Unix epoch; `after_epoch` is the last epoch it followed."""
+    """One grant of authority. Times are nanoseconds since the Unix epoch; `after_epoch` is the one it followed."""
 
     id: str
     source: PermitSource

@@ -70,7 +70,13 @@ def _ended(tool: Declaration, epoch: Epoch, done: Done, now: int) -> Ended:
         claim = _claim(tool.contract, done)
         error = type(done.error).__qualname__
         return Ended(
-            at=now, epoch=epoch.number, call=epoch.call, outcome=done.outcome, claim=claim, error=error, stray=epoch.stray
+            at=now,
+            epoch=epoch.number,
+            call=epoch.call,
+            outcome=done.outcome,
+            claim=claim,
+            error=error,
+            stray=epoch.stray,
         )
     try:
         claim, doubt = _classified(tool, done.value)

@@ -61,7 +61,7 @@ def reads() -> list[Figure]:
         ours, theirs = take_turns(read, by_hand(provider, spans_of(once("read")), unguarded()), clock=CPU)
     provider.shutdown()
     detail = f"{ours.typical:.0f} µs against {theirs.typical:.0f}; undisturbed {ours.quiet:.0f} and {theirs.quiet:.0f}"
-    return [Figure("a read-only call, of a bare span", ours.over(theirs), 1.6, "×", detail)]
+    return [Figure("a read-only call, of a bare span", ours.over(theirs), 1.6, "x", detail)]
 
 
 def writes() -> list[Figure]:
@@ -104,7 +104,7 @@ def latency() -> list[Figure]:
     provider.shutdown()
     detail = f"{ours.typical:.0f} µs against {raw.typical:.0f} and {theirs.typical:.0f}"
     return [
-        Figure("an effectful call, of one raw commit and two spans, on disk", ours.over(raw, theirs), 1.3, "×", detail)
+        Figure("an effectful call, of one raw commit and two spans, on disk", ours.over(raw, theirs), 1.3, "x", detail)
     ]
 
 
