@@ -39,20 +39,20 @@ class Answers:
 
     def send(self, answer: Any = None) -> Step | None:
         """The next step, or None when the call is over and `result` can be asked."""
-        step = self._advance(lambda: self._steps.send(answer))
-        if step is None and self._done is None:
+        try:
+            return self._steps.send(answer)
+        except StopIteration as stop:
+            self._done = stop.value
+        if self._done is None:
             self._done = answer
             if self._collected is not None:
                 self._collected(answer)
-        return step
+        return None
 
     def throw(self, error: BaseException) -> Step | None:
         """The next step after one that failed."""
-        return self._advance(lambda: self._steps.throw(error))
-
-    def _advance(self, step: Callable[[], Step]) -> Step | None:
         try:
-            return step()
+            return self._steps.throw(error)
         except StopIteration as stop:
             self._done = stop.value
             return None
@@ -73,12 +73,12 @@ def asked(journal: Journal | None, step: Find | Load | Append) -> Any:
     """What the journal answers."""
     assert journal is not None, "a read-only call asks no journal"
     match step:
+        case Append():
+            return journal.append(step.changes, durable=step.durable)
         case Find():
             return journal.find(step.query)
         case Load():
             return journal.load(step.occurrence_id)
-        case Append():
-            return journal.append(step.changes, durable=step.durable)
 
 
 def ended(error: BaseException, *, started: bool = True) -> Done:

@@ -48,8 +48,9 @@ def identity(call: GuardedCall, head: Head) -> Attributes:
 
 def trigger(head: Head, *, repeat: bool) -> str:
     """What came between the last epoch and this call: the newest login, approval or operator's act, else a repeat."""
-    last = max((place for place, e in head.admission if isinstance(e, Admitted)), default=0)
-    for place, event in sorted((*head.authority, *head.effect, *head.record), key=lambda r: -r[0]):
+    since = (*head.authority, *head.effect, *head.record)
+    last = max((place for place, e in head.admission if isinstance(e, Admitted)), default=0) if since else 0
+    for place, event in sorted(since, key=lambda r: -r[0]):
         if place < last:
             break
         if isinstance(event, Granted):
@@ -78,6 +79,8 @@ def states(head: Head) -> Attributes:
 
 def recovered(head: Head) -> Suspended | None:
     """Why the newest epoch stopped, or what is waited for since: of several the newest that has no answer."""
+    if not head.recovery:
+        return None
     stopped = [s for s in head.suspensions if s.epoch >= head.last_epoch]
     return next((s for s in reversed(stopped) if not head.answered(s)), stopped[-1] if stopped else None)
 

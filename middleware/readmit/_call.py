@@ -265,8 +265,8 @@ class GuardedCall:
             head = yield Load(self._occurrence or "")
             return head, (), ()
         call = self.call
-        denied, abandoned, minted = (f"{mark}:{call.equal}" for mark in ("denied", "abandoned", "minted"))
-        names = tuple(call.names().values())
+        equal, names = call.equal, tuple(call.names().values())
+        denied, abandoned, minted = f"denied:{equal}", f"abandoned:{equal}", f"minted:{equal}"
         found = yield Find(Query((*names, denied, abandoned, minted), call.slot, call.signature, call.digest))
         if not self.tool.reopens:
             found = found._replace(open=(), other_signature=())

@@ -81,6 +81,14 @@ class Contract:
             raise ValueError(f"accept={self.accept!r}: write one of {', '.join(Strength)}")
         if self.blind_retries < 0:
             raise ValueError("blind_retries counts repeats and cannot be negative")
+        for name in ("rejected", "not_sent", "reads"):
+            if not isinstance(getattr(self, name), tuple):
+                raise ValueError(f"{name}={getattr(self, name)!r}: write a tuple, ({getattr(self, name)!r},)")
+        for given in (*self.rejected, *self.not_sent):
+            if not isinstance(given, int) and not (isinstance(given, type) and issubclass(given, BaseException)):
+                raise ValueError(f"{given!r} is neither a status nor an exception class: write 401 or CardError")
+        if self.key_lifetime is not None and not isinstance(self.key_lifetime, timedelta):
+            raise ValueError(f"key_lifetime={self.key_lifetime!r}: write a datetime.timedelta")
         if self.key_lifetime is not None and self.key_lifetime <= timedelta(0):
             raise ValueError("key_lifetime must be longer than zero")
         for status in self.rejected:

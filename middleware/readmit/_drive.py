@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 def _answer(journal: Journal | None, step: Step) -> Any:
     match step:
+        case Append() | Find() | Load():
+            return asked(journal, step)
         case Ask():
             answer = step.function(step.argument)
             if inspect.isawaitable(answer):
@@ -32,8 +34,6 @@ def _answer(journal: Journal | None, step: Step) -> Any:
         case Sleep():
             time.sleep(step.seconds)
             return None
-        case Find() | Load() | Append():
-            return asked(journal, step)
         case Execute():
             raise AssertionError("the body is run by the driver")
 

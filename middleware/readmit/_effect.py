@@ -136,8 +136,10 @@ def _capped(evidence: Evidence) -> Evidence:
     return Evidence(state=evidence.state, strength=Strength.CONTRACT, rule=evidence.rule)
 
 
-def epoch_effect(admitted: Admitted, recorded: Iterable[Recorded]) -> EpochEffect:
+def epoch_effect(admitted: Admitted, recorded: Sequence[Recorded]) -> EpochEffect:
     """What one epoch's own evidence says. Late evidence counts like any other: it settles this epoch only."""
+    if not recorded:
+        return EpochEffect(admitted, _epoch_evidence(admitted, (), None, None, ""), True, (), None, 0)
     started: dict[int, SendStarted] = {}
     observed: dict[int, list[tuple[int, Evidence]]] = {}
     ended: tuple[int, Ended] | None = None

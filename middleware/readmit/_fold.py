@@ -331,27 +331,24 @@ _LANE = {
 }
 
 
-_OF_EFFECT = ("admission", "effect")  # lanes
-_EFFECTS = ("_epochs", "_effects")  # what is kept of them
-
-
 def _place(recorded: Recorded) -> int:
     return recorded[0]
 
 
-def fold(head: Head, event: AnyEvent) -> Head:
-    """One event onto a head: it takes the next place in the lane of its dimension."""
-    place = head.version + 1
-    lane = _LANE[event.dimension]
-    after = msgspec.structs.replace(head, version=place, **{lane: (*getattr(head, lane), (place, event))})
-    if lane not in _OF_EFFECT:
-        vars(after).update((name, known) for name, known in vars(head).items() if name in _EFFECTS)
+def fold(head: Head, *events: AnyEvent) -> Head:
+    """Events onto a head, in journal order: each takes the next place in the lane of its dimension."""
+    place = head.version
+    lanes: dict[str, tuple[Recorded, ...]] = {}
+    for event in events:
+        place += 1
+        lane = _LANE[event.dimension]
+        lanes[lane] = (*(lanes.get(lane) or getattr(head, lane)), (place, event))
+    after = msgspec.structs.replace(head, version=place, **lanes)
+    if "effect" not in lanes and "admission" not in lanes and "_effects" in head.__dict__:
+        after.__dict__.update(_epochs=head.epochs(), _effects=head.effects())  # what they rest on has not changed
     return after
 
 
 def fold_all(occurrence_id: str, events: Iterable[AnyEvent]) -> Head:
     """The head of an occurrence from its events, in journal order."""
-    head = Head(id=occurrence_id)
-    for event in events:
-        head = fold(head, event)
-    return head
+    return fold(Head(id=occurrence_id), *events)

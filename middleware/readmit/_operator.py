@@ -180,7 +180,7 @@ class Operator(Verdicts):
         self._record("declare_unknown", head, event)
 
     def abandon(self, occurrence_id: str, *, by: str, statement: str = "", via: str = "api") -> None:
-        """Closes an occurrence for good. A repeat is inert.
+        """Closes an occurrence for good; a later equal call is a new one, and names it. A repeat is inert.
 
         Args:
             occurrence_id: the occurrence.

@@ -22,6 +22,8 @@ def link(name: str, context: TraceContext | None) -> list[Link]:
 
 def before(head: Head) -> list[Link]:
     """What went before: the newest epoch, and the one whose end is what is recovered from."""
+    if not head.admission:
+        return []
     epochs = {a.epoch: a.trace for a in head.admissions}
     stopped = recovered(head)
     return [

@@ -167,7 +167,7 @@ def declare_unknown(id: str, /, *, epoch: int, by: str, session: Given) -> int:
 
 
 def abandon(id: str, /, *, by: str, statement: str = "", session: Given) -> int:
-    """Close an occurrence for good. It will not run again; what may have happened stays as it is.
+    """Close an occurrence for good. What may have happened stays as it is; a later equal call is a new one.
 
     Args:
         id: the occurrence, or a prefix that only one open occurrence has.
@@ -178,7 +178,12 @@ def abandon(id: str, /, *, by: str, statement: str = "", session: Given) -> int:
     with session.guard() as guard:
         head = _ids.occurrence(guard, id)
         act = occurrence_act(
-            guard, "abandon", head, by, None, meaning="It is closed for good. Nothing is undone at the service."
+            guard,
+            "abandon",
+            head,
+            by,
+            None,
+            meaning="It is closed for good; nothing is undone at the service, and a later equal call is a new one.",
         )
         act = replace(act, shown=(*act.shown, ("statement", statement or None)))
         via = consent(session, act)

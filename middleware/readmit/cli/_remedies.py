@@ -41,7 +41,7 @@ _ALL = {
         "readmit declare-unknown {id} --epoch {epoch} --by NAME",
     ),
     "abandon": Remedy(
-        "Close it for good. It will not run again; what may have happened stays.",
+        "Close this occurrence for good. What may have happened stays; a later equal call is a new one.",
         "readmit abandon {id} --by NAME --statement TEXT",
     ),
 }

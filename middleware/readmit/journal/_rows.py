@@ -50,7 +50,8 @@ class Heads:
     def read(self, c: sqlite3.Connection, occurrence: str) -> Head:
         """One head as the file has it, with version 0 if it has none: what is at hand, and what came after."""
         head = self._open.get(occurrence) or Head(id=occurrence)
-        return _folded(head, (_decode(text) for (text,) in c.execute(_SINCE, (occurrence, head.version)).fetchall()))
+        rows = c.execute(_SINCE, (occurrence, head.version)).fetchall()
+        return fold(head, *[_decode(text) for (text,) in rows]) if rows else head
 
     def write(self, c: sqlite3.Connection, changes: Sequence[Change]) -> list[Head]:
         """Writes changes inside a transaction and returns the new heads.
@@ -69,7 +70,7 @@ class Heads:
                 raise Stale(f"version {before.version}, not {change.expected}")
             if change.check is not None:
                 change.check(before)
-            head = _folded(before, change.events)
+            head = fold(before, *change.events)
             for place, event in enumerate(change.events, before.version + 1):
                 rows.append((occurrence, place, _encode(event).decode()))
             for name, ordinal in change.names:
@@ -124,24 +125,17 @@ def _lookup(names: int) -> str:
     )
 
 
-def _folded(head: Head, events: Iterable[AnyEvent]) -> Head:
-    for event in events:
-        head = fold(head, event)
-    return head
-
-
 def _index(c: sqlite3.Connection, before: Head, head: Head) -> None:
-    """Keeps `heads` as it is: a row for each occurrence that is open."""
-    was, now = _row(before), _row(head)
-    if was != now:
-        if was is not None:
-            c.execute(_CLOSE, was)
-        if now is not None:
-            c.execute(_OPEN, now)
+    """Keeps `heads` as it is: a row for each occurrence that is open, under its present digest."""
+    was, now = before.version > 0 and not before.closed, not head.closed
+    if was and now and before.digest == head.digest:
+        return
+    if was:
+        c.execute(_CLOSE, _row(before))
+    if now:
+        c.execute(_OPEN, _row(head))
 
 
-def _row(head: Head) -> tuple[str, str, str, str] | None:
-    if head.version == 0 or head.closed:
-        return None
+def _row(head: Head) -> tuple[str, str, str, str]:
     opened = head.opened
     return slot(opened.scope, opened.principal, opened.tool), opened.signature, head.digest, head.id

@@ -113,8 +113,7 @@ class SQLiteJournal:
         if head.version == 0:
             return None
         for change in self._notes.of(occurrence_id):
-            for event in change.events:
-                head = fold(head, event)
+            head = fold(head, *change.events)
         return head
 
     def load(self, occurrence_id: str) -> Head | None:
