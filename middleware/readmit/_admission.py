@@ -80,6 +80,8 @@ def decide(contract: Contract, head: Head, permits: Grants, request: Request, po
     """
     if request.conflict is not None:  # row 1
         return Refuse(Refusal.CONFLICT, request.conflict, ("identity",), ("change_call",))
+    if head.version == 1 and not request.approval and request.withheld_by is None:
+        return Admit(Justification.FIRST_ATTEMPT)  # row 8, at once: nothing happened yet, nobody has to be asked
     epochs = head.epochs()
     effect = occurrence_effect(epochs, head.effect, contract.accepted_strength)
     if not request.read and effect.present:  # row 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -103,7 +103,7 @@ class Ports:
     join_timeout: float = JOIN_TIMEOUT
 
 
-class Site(NamedTuple):
+class Site(msgspec.Struct, frozen=True):
     """Where the call was made."""
 
     run: Run | None
@@ -223,16 +223,14 @@ class GuardedCall:
         """One look at the journal and one decision. None: look again."""
         started = self.ports.clock()
         head, opening, names = yield from self._resolve(started)
-        lost = tuple(
-            OwnerLost(at=started, epoch=a.epoch) for a in head.in_flight if not self.ports.journal.alive(a.owner)
-        )
-        if lost:
+        flying, alive = head.in_flight, self.ports.journal.alive
+        if lost := tuple([OwnerLost(at=started, epoch=a.epoch) for a in flying if not alive(a.owner)]):
             yield Append([Change(head.id, lost)], durable=False)
             return None
         self.request = msgspec.structs.replace(
             self.request,
-            owner_alive=bool(head.in_flight),
-            reentrant=stack_holds(self.site.epochs, head.id),
+            owner_alive=bool(flying),
+            reentrant=bool(flying) and stack_holds(self.site.epochs, head.id),
             waited=self._waiting is not None and self._waiting >= self.ports.join_timeout,
         )
         now = self.ports.clock()
@@ -561,7 +559,7 @@ class GuardedCall:
         self.request = msgspec.structs.replace(self.request, asked=True)
 
 
-class _Opened(NamedTuple):
+class _Opened(msgspec.Struct, frozen=True):
     """The occurrence of a pass, with what is still to be written about how it was found."""
 
     head: Head

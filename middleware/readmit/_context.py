@@ -7,8 +7,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from readmit._epoch import Epoch
@@ -40,8 +42,7 @@ class Run:
             self._taken[tool, digest].discard(number)
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """The surroundings of a call. `scope` None: the guard's own; `epochs` innermost last."""
 
     scope: str | None = None
@@ -51,7 +52,7 @@ class Frame:
     call_id: str | None = None
     response: str | None = None
     framework: str | None = None
-    epochs: tuple[Epoch, ...] = field(default=())
+    epochs: tuple[Epoch, ...] = ()
     reading: str | None = None  # the tool without effect, by its declaration, whose body runs innermost
 
 

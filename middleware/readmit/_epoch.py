@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+from weakref import WeakValueDictionary
 
 from readmit._context import Frame, Run, frame
 from readmit._contract import Contract
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from readmit._call import Ports
 
 
-_in_flight: dict[str, Epoch] = {}  # by call: those of this process whose body runs
+_in_flight: WeakValueDictionary[str, Epoch] = WeakValueDictionary()  # by call: those whose body runs here
 
 
 class EpochSpan(Protocol):

@@ -246,6 +246,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @kept
     def abandoned(self) -> Abandoned | None:
         """The record that closed the occurrence for good."""
+        if not self.record:
+            return None
         return next((e for _, e in self.record if isinstance(e, Abandoned)), None)
 
     @kept
@@ -274,6 +276,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def departed(self, alive: Callable[[str], bool]) -> str | None:
         """The oldest call that left without its delivery: raised, cancelled, gone with its process."""
+        if not self.debts():
+            return None
         ended = {
             e.call for _, e in self.effect if isinstance(e, Ended) and (e.outcome is not Outcome.RETURNED or e.unclear)
         }

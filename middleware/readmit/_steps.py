@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from readmit._model import Outcome
 
@@ -12,45 +14,45 @@ if TYPE_CHECKING:
     from readmit.journal._port import Change, Query
 
 
-class Find(NamedTuple):
+class Find(Struct, frozen=True):
     """Look a call up in the journal; answered with `Found`."""
 
     query: Query
 
 
-class Load(NamedTuple):
+class Load(Struct, frozen=True):
     """Read one occurrence; answered with its head, or None."""
 
     occurrence_id: str
 
 
-class Append(NamedTuple):
+class Append(Struct, frozen=True):
     """Write to the journal; answered with the new heads. May raise `Stale`."""
 
     changes: Sequence[Change]
     durable: bool
 
 
-class Ask(NamedTuple):
+class Ask(Struct, frozen=True):
     """Call a hook of the user, sync or async, outside any lock; answered with what it returns."""
 
     function: Callable[..., Any]
     argument: Any
 
 
-class Sleep(NamedTuple):
+class Sleep(Struct, frozen=True):
     """Let some seconds pass."""
 
     seconds: float
 
 
-class Execute(NamedTuple):
+class Execute(Struct, frozen=True):
     """Run the tool's body inside an epoch (None: without one); answered with `Done`. Asked at most once a call."""
 
     epoch: Epoch | None
 
 
-class Done(NamedTuple):
+class Done(Struct, frozen=True):
     """How the body ended. `started` is False when it was cancelled before its first line."""
 
     outcome: Outcome

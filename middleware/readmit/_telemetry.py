@@ -48,8 +48,12 @@ def _open(function: Callable[P, None]) -> Callable[P, None]:
 class EpochSpan:
     """The span of one epoch, started before its admission is written so that the journal knows its ids."""
 
-    def __init__(self, span: Span, context: TraceContext, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, span: Span, context: TraceContext, clock: Callable[[], int], said: Attributes, links: Sequence[Link]
+    ) -> None:
         self.span = span
+        self.said = said  # what the span of its admission says too
+        self.links = links
         self.context = context
         self._clock = clock
 
@@ -62,6 +66,20 @@ class EpochSpan:
     @_open
     def discard(self) -> None:
         """Leaves it unended: what was not admitted is no epoch, and an unended span is never exported."""
+
+
+_ADMISSION = {"readmit.link": "admission"}
+
+
+def _said(call: GuardedCall, head: Head, decision: Decision | None, epoch: int, admission: str) -> Attributes:
+    """What the span of a decision says, and of the epoch that it admitted."""
+    said = identity(call, head)
+    if decision is None:
+        return said
+    if epoch:
+        said["readmit.epoch"] = epoch
+    said["readmit.admission.id"] = admission
+    return {**said, **prior(head), **decided(decision, observed=call.tool.observe and epoch > 0)}
 
 
 class OpenTelemetrySpans:
@@ -91,20 +109,15 @@ class OpenTelemetrySpans:
 
         That of an epoch is a child of the epoch's: one trace holds both, and one sampling decision.
         """
-        attributes = {
-            **identity(call, head),
-            "readmit.operation": "admit",
-            "readmit.admission.id": admission,
-            **states(head),
-            **prior(head),
-            **decided(decision, observed=call.tool.observe and epoch > 0),
-        }
-        if epoch:
-            attributes["readmit.epoch"] = epoch
+        if isinstance(of, EpochSpan):
+            said, links = of.said, of.links
+        else:
+            said, links = _said(call, head, decision, epoch, admission), before(head)
+        attributes = {**said, "readmit.operation": "admit", **states(head)}
         within = None if of is None or not _is_valid(of.span) else trace.set_span_in_context(of.span)
-        span = self._point(f"admit {call.tool.name}", attributes, before(head), started, within)
+        span = self._point(f"admit {call.tool.name}", attributes, links, started, within)
         if of is not None:
-            of.span.add_link(span.get_span_context(), {"readmit.link": "admission"})
+            of.span.add_link(span.get_span_context(), _ADMISSION)
 
     def epoch(
         self, call: GuardedCall, head: Head, decision: Admit | Refuse | None, number: int, admission: str, at: int
@@ -112,20 +125,16 @@ class OpenTelemetrySpans:
         """Starts the span of an epoch that is about to be admitted; number 0: of a run that no journal holds."""
         surroundings = trace.get_current_span().get_span_context()
         span: Span = trace.INVALID_SPAN
+        said: Attributes = {}
+        links: Sequence[Link] = ()
         try:
-            attributes: Attributes = {
-                **identity(call, head),
-                "gen_ai.operation.name": "execute_tool",
-                "readmit.operation": "execute",
-            }
-            if decision is not None:
-                admitted = {"readmit.epoch": number, "readmit.admission.id": admission}
-                attributes |= {**admitted, **prior(head), **decided(decision, observed=True)}
-            span = self._started(f"execute_tool {call.tool.name}", attributes, before(head), at)
+            said, links = _said(call, head, decision, number, admission), before(head)
+            attributes = {**said, "gen_ai.operation.name": "execute_tool", "readmit.operation": "execute"}
+            span = self._started(f"execute_tool {call.tool.name}", attributes, links, at)
         except Exception:
             _log.warning("The span of an epoch could not be started; the call goes on.", exc_info=True)
         outer = call.site.epochs[-1].trace if call.site.epochs else None
-        return EpochSpan(span, traced(span, surroundings, outer), self._clock)
+        return EpochSpan(span, traced(span, surroundings, outer), self._clock, said, links)
 
     def read(self, tool: str, attributes: Mapping[str, Any]) -> Span:
         """Starts the span of a read-only call: no epoch, no admission."""

@@ -57,6 +57,7 @@ class Live:
         self.active = active
         self.now = START
         self.again = True  # what it does was done before
+        self._fed = False
         self.step: Step | None = None
         self.done: Done | None = None
         self.error: BaseException | None = None
@@ -84,12 +85,12 @@ class Live:
         self.again = False
 
     def _noted(self, change: Change) -> None:
-        if not self.again:
+        if self._fed and not self.again:  # not when it is collected as garbage: its caller is still there
             self.world.write(self, [change])
 
     def feed(self, answer: Answer) -> None:
         """One step further."""
-        self.now, self.journal.dead = answer.at, answer.dead if self.again else None
+        self.now, self.journal.dead, self._fed = answer.at, answer.dead if self.again else None, True
         try:
             if answer.kind == "raised":
                 self.step = self._steps.throw(answer.value())
@@ -101,6 +102,7 @@ class Live:
             self.step, self.done = None, stop.value
         except BaseException as error:
             self.step, self.error = None, error
+        self._fed = False
 
     def _live_through(self, named: tuple[str, str]) -> Done:
         fate, result = named

@@ -130,9 +130,7 @@ def _settle(world: World, occurrence: str, finding: Present | Absent, fence: int
 
 def _compensate(world: World, occurrence: str, fence: int) -> None:
     People(world).compensate(occurrence, epoch=fence, by="ann")
-    for epoch, truth in list(world.epochs(occurrence, fence)):
-        world.truth[occurrence, epoch] = truth._replace(undone=True)
-    world.fences[occurrence] = fence
+    world.compensated(occurrence, fence)
     world.touched |= {occurrence}
 
 

@@ -149,7 +149,11 @@ def _challenge(back: int) -> Callable[[int], tuple[AnyEvent, ...]]:
 def _asked(request: str, digest: str = DIGEST) -> Callable[[int], tuple[AnyEvent, ...]]:
     return lambda last: (
         Suspended(
-            at=START, suspension=RecoveryKind.CONFIRMATION, id=request, epoch=last, binding=Binding(digest=digest)
+            at=START,
+            suspension=RecoveryKind.CONFIRMATION,
+            id=request,
+            epoch=last,
+            binding=Binding(subject=PRINCIPAL, digest=digest),
         ),
     )
 

@@ -41,6 +41,7 @@ class Ledger(NamedTuple):
     told: int = 0  # had the result
 
 
+PRESENT = 100  # more than any epoch: that it is there settles what is newer, too
 TICK = 3600 * 10**9  # nanoseconds by which time moves, when it moves
 
 
@@ -59,7 +60,7 @@ class World:
     ticks: int = 0
     truth: dict[tuple[str, int], EpochTruth] = field(default_factory=dict)
     ledger: dict[str, Ledger] = field(default_factory=dict)
-    fences: dict[str, int] = field(default_factory=dict)  # epochs for which a person's finding stands in
+    fences: dict[str, int] = field(default_factory=dict)  # epochs for which a finding stands in, all where it is there
     touched: frozenset[str] = frozenset()  # occurrences that a person has settled or closed
     left: dict[int, tuple[str, ...]] = field(default_factory=dict)  # why a call must not become a new occurrence
     withheld: frozenset[int] = frozenset()  # calls that began after an equal one was denied
@@ -265,11 +266,20 @@ class World:
         return sum(t.acts and not t.undone for _, t in self.epochs(occurrence, fence))
 
     def settled(self, occurrence: str, finding: Finding, fence: int) -> None:
-        """A finding is recorded; one that it is there settles what is newer, too."""
+        """A finding is recorded."""
+        held = self.fences.get(occurrence, 0)
         if isinstance(finding, Present):
-            self.fences[occurrence] = 99
-        elif isinstance(finding, Absent):
-            self.fences[occurrence] = max(fence, self.fences.get(occurrence, 0))
+            self.fences[occurrence] = max(held, PRESENT + fence)
+        elif isinstance(finding, Absent) and held < PRESENT:
+            self.fences[occurrence] = max(held, fence)
+
+    def compensated(self, occurrence: str, fence: int) -> None:
+        """What the epochs up to the fence did is undone; a present finding of newer ones stands."""
+        for epoch, truth in list(self.epochs(occurrence, fence)):
+            self.truth[occurrence, epoch] = truth._replace(undone=True)
+        held = self.fences.get(occurrence, 0)
+        if held < PRESENT + fence + 1:
+            self.fences[occurrence] = max(fence, held if held < PRESENT else 0)
 
     def running(self, occurrence: str, fence: int = 99) -> bool:
         """Whether something can still arrive."""

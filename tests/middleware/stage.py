@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import subprocess
 import sys
@@ -131,6 +132,18 @@ def until(condition: Callable[[], object]) -> None:
             return
         tick.wait(0.005)
     raise AssertionError("it never came to hold")
+
+
+async def happens(event: asyncio.Event) -> None:
+    """Waits until something has happened, for ten seconds at most."""
+    await asyncio.wait_for(event.wait(), 10)
+
+
+async def becomes(condition: Callable[[], object]) -> None:
+    """Lets the event loop go on until something holds, for ten seconds at most."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
 
 
 def killed(script: str, *arguments: str) -> None:

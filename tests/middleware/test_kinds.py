@@ -16,7 +16,7 @@ from opentelemetry import trace
 import readmit
 from readmit._model import Ended, Outcome
 from readmit.journal import SQLiteJournal
-from tests.middleware.stage import Stage, attributes
+from tests.middleware.stage import Stage, attributes, happens
 
 
 def last(stage: Stage) -> tuple[str, str]:
@@ -84,7 +84,7 @@ async def test_a_cancelled_body_leaves_the_effect_unknown(stage: Stage) -> None:
         await asyncio.Event().wait()
 
     task = asyncio.create_task(send("ann"))
-    await begun.wait()
+    await happens(begun)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -301,7 +301,7 @@ async def test_a_coroutine_that_is_collected_in_whatever_order_is_settled(stage:
         await asyncio.Event().wait()
 
     task = asyncio.create_task(hang("ann"))
-    await begun.wait()
+    await happens(begun)
     coroutine: Any = task.get_coro()
     coroutine.cr_await.cr_frame.f_locals["answers"]._steps.close()
     task.cancel()
@@ -473,7 +473,7 @@ async def test_a_cancelled_step_of_an_async_generator_leaves_the_effect_unknown(
 
     items = hang("ann")
     task = asyncio.ensure_future(anext(items))
-    await begun.wait()
+    await happens(begun)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

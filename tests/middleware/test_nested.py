@@ -13,7 +13,7 @@ import pytest
 
 import readmit
 from readmit import Absent, Contract, NotSent, Rejected
-from tests.middleware.stage import Stage, attributes, until
+from tests.middleware.stage import Stage, attributes, becomes, happens, until
 
 
 class Office:
@@ -433,9 +433,8 @@ async def test_a_second_task_waits_without_blocking_the_event_loop() -> None:
         return "done"
 
     first, second = asyncio.create_task(slow("ann")), asyncio.create_task(slow("ann"))
-    await begun.wait()
-    while not joined(stage):
-        await asyncio.sleep(0.001)
+    await happens(begun)
+    await becomes(lambda: joined(stage))
     go.set()
     assert list(await asyncio.gather(first, second)) == ["done", "done"]
     assert ran == ["ann"]
@@ -454,9 +453,8 @@ async def test_a_waiter_that_is_cancelled_leaves_what_it_was_owed_to_the_next_ca
         return "done"
 
     first, second = asyncio.create_task(slow("ann")), asyncio.create_task(slow("ann"))
-    await begun.wait()
-    while not joined(stage):
-        await asyncio.sleep(0.001)
+    await happens(begun)
+    await becomes(lambda: joined(stage))
     second.cancel()
     with pytest.raises(asyncio.CancelledError):
         await second

@@ -15,6 +15,7 @@ from typing import TypeVar
 from readmit._errors import JournalUnavailable
 from readmit.journal import _file
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 _CHECKPOINT = 1000  # transactions
@@ -37,16 +38,20 @@ class Connection:
 
     Args:
         path: of the file; None for a database in memory.
+
+    Attributes:
+        connection: None when it is to be opened, see `get`.
+        committed: transactions so far.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._connection: sqlite3.Connection | None = None
+        self.connection: sqlite3.Connection | None = None
         self._log_fd = -1
         self._syncing = threading.Lock()
         self._synced = 0
         self._distrusted = False
-        self.committed = 0  # transactions
+        self.committed = 0
         self._checkpoint_at = _CHECKPOINT
 
     @property
@@ -60,17 +65,17 @@ class Connection:
         Raises:
             JournalUnavailable: it cannot be opened.
         """
-        if self._connection is None:
+        if self.connection is None:
             try:
-                self._connection = _file.connect(self._path)
+                self.connection = _file.connect(self._path)
                 if self._distrusted:
-                    self._heal(self._connection)
+                    self._heal(self.connection)
                 if self._path is not None:
                     self._log_fd = os.open(f"{self._path}-wal", os.O_RDWR)  # SQLite has no locks on it to lose
             except (OSError, sqlite3.Error) as error:
                 self.drop()
                 raise _file.unavailable(self.name, "cannot be opened", error) from error
-        return self._connection
+        return self.connection
 
     def _heal(self, connection: sqlite3.Connection) -> None:
         """After a failed write or fsync the log may have a gap that only the page cache hides: it is emptied first."""
@@ -84,10 +89,10 @@ class Connection:
         """Gives the connection up; the next use opens another. A database in memory stays."""
         if self._path is None:
             return
-        if self._connection is not None:
+        if self.connection is not None:
             with contextlib.suppress(sqlite3.Error):  # it is given up because it failed
-                self._connection.close()
-            self._connection = None
+                self.connection.close()
+            self.connection = None
         with self._syncing:
             if self._log_fd >= 0:
                 os.close(self._log_fd)
@@ -96,20 +101,20 @@ class Connection:
     def close(self) -> None:
         """Closes it for good; the last one to close a file writes its log back."""
         self.drop()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
 
-    def write(self, statements: Callable[[sqlite3.Connection], T]) -> T:
+    def write(self, statements: Callable[[sqlite3.Connection, S], T], what: S) -> T:
         """Runs statements in one transaction, which outlives this process but not yet the machine. All or nothing.
 
         Raises:
             sqlite3.Error: as SQLite says; `failed` tells what it means.
         """
-        connection = self.get()
+        connection = self.connection or self.get()
         connection.execute("BEGIN IMMEDIATE")
         try:
-            answer = statements(connection)
+            answer = statements(connection, what)
             connection.execute("COMMIT")
         except BaseException:
             self._roll_back(connection)

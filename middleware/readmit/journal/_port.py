@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from readmit._fold import Head
 from readmit._identity import Found
 from readmit._model import AnyEvent
 
 
-class Query(NamedTuple):
+class Query(Struct, frozen=True):
     """What to look up for one call: identity names, and open occurrences of its slot."""
 
     names: tuple[str, ...]
@@ -19,7 +21,7 @@ class Query(NamedTuple):
     digest: str
 
 
-class Change(NamedTuple):
+class Change(Struct, frozen=True):
     """Events for one occurrence.
 
     `expected` is the version they were decided on: the journal writes nothing if it holds another one (`Stale`). With

@@ -18,6 +18,7 @@ _SINCE = "SELECT event FROM events WHERE occurrence = ? AND place > ? ORDER BY p
 _ADD = "INSERT INTO events VALUES (?, ?, ?)"
 _TAKE = "INSERT INTO names VALUES (?, ?, ?)"
 _TAKE_NEXT = "INSERT INTO names SELECT ?1, ?2 + coalesce(max(ordinal), 0) + 1, ?3 FROM names WHERE name = ?1"
+_NEWEST = "SELECT * FROM (SELECT name, ordinal, occurrence FROM names WHERE name = ?{} ORDER BY ordinal DESC LIMIT 1)"
 _OPEN = "INSERT OR IGNORE INTO heads VALUES (?, ?, ?, ?)"
 _CLOSE = "DELETE FROM heads WHERE slot = ? AND signature = ? AND digest = ? AND occurrence = ?"
 _KEPT = 1024  # heads
@@ -64,17 +65,19 @@ class Heads:
         heads: list[Head] = []
         rows: list[tuple[str, int, str]] = []
         for change in changes:
-            occurrence = change.occurrence_id
-            before = written.get(occurrence) or self._before(c, occurrence, change.expected)
-            if change.expected is not None and before.version != change.expected:
-                raise Stale(f"version {before.version}, not {change.expected}")
+            occurrence, expected, events = change.occurrence_id, change.expected, change.events
+            before = written.get(occurrence) or self._before(c, occurrence, expected)
+            place = before.version
+            if expected is not None and place != expected:
+                raise Stale(f"version {place}, not {expected}")
             if change.check is not None:
                 change.check(before)
-            head = fold(before, *change.events)
-            for place, event in enumerate(change.events, before.version + 1):
+            for event in events:
+                place += 1
                 rows.append((occurrence, place, _encode(event).decode()))
             for name, ordinal in change.names:
                 c.execute(_TAKE if ordinal else _TAKE_NEXT, (name, ordinal, occurrence))
+            head = fold(before, *events)
             _index(c, before, head)
             written[occurrence] = head
             heads.append(head)
@@ -108,7 +111,7 @@ def matches(c: sqlite3.Connection, query: Query) -> Matches:
             found.equal.append(occurrence)
         elif what == 2:
             found.other_signature.append(occurrence)
-        elif what is not None:
+        else:
             found.named[what] = ordinal, occurrence
     return found
 
@@ -120,7 +123,7 @@ def _lookup(names: int) -> str:
             "SELECT 1, 0, occurrence FROM heads WHERE slot = ?1 AND signature = ?2 AND digest = ?3",
             "SELECT 2, 0, occurrence FROM heads WHERE slot = ?1 AND signature < ?2",
             "SELECT 2, 0, occurrence FROM heads WHERE slot = ?1 AND signature > ?2",
-            *(f"SELECT name, max(ordinal), occurrence FROM names WHERE name = ?{n + 4}" for n in range(names)),
+            *(_NEWEST.format(n + 4) for n in range(names)),
         )
     )
 
@@ -128,7 +131,7 @@ def _lookup(names: int) -> str:
 def _index(c: sqlite3.Connection, before: Head, head: Head) -> None:
     """Keeps `heads` as it is: a row for each occurrence that is open, under its present digest."""
     was, now = before.version > 0 and not before.closed, not head.closed
-    if was and now and before.digest == head.digest:
+    if was and now and (head.identity is before.identity or head.digest == before.digest):
         return
     if was:
         c.execute(_CLOSE, _row(before))

@@ -81,6 +81,9 @@ class SQLiteJournal:
 
     def _ready(self) -> sqlite3.Connection:
         """The connection, with a token to answer for what it writes."""
+        return self._file.connection or self._opened()
+
+    def _opened(self) -> sqlite3.Connection:
         if self._closed:
             raise JournalUnavailable(
                 f"The journal {self.name} was closed. Effectful calls are not sent; open it again."
@@ -101,9 +104,12 @@ class SQLiteJournal:
         return self._read(lambda c: self._find(c, query))
 
     def _find(self, c: sqlite3.Connection, query: Query) -> Found:
-        seen = matches(c, query)
-        named = {name: (ordinal, self._load(c, occurrence)) for name, (ordinal, occurrence) in seen.named.items()}
-        return Found(named, self._loaded(c, sorted(seen.equal)), self._loaded(c, sorted(seen.other_signature)))
+        named, equal, other_signature = matches(c, query)
+        return Found(
+            {name: (ordinal, self._load(c, occurrence)) for name, (ordinal, occurrence) in named.items()},
+            self._loaded(c, sorted(equal)) if equal else [],
+            self._loaded(c, sorted(other_signature)) if other_signature else [],
+        )
 
     def _loaded(self, c: sqlite3.Connection, occurrences: Iterable[str]) -> list[Head]:
         return [head for occurrence in occurrences if (head := self._load(c, occurrence)) is not None]
@@ -151,11 +157,12 @@ class SQLiteJournal:
             self._ready()
             notes = self._notes.take()
             try:
-                heads = self._written([*notes, *changes])
+                heads = self._written([*notes, *changes] if notes else changes)
             except BaseException:
                 self._notes.give_back(notes)
                 raise
-            self._documents.clear()
+            if self._documents:
+                self._documents = {}
             self._heads.committed(heads)
             transaction = self._file.committed
             self._file.checkpoint()
@@ -173,25 +180,25 @@ class SQLiteJournal:
             raise unavailable from error
 
     def _written(self, changes: Sequence[Change]) -> list[Head]:
-        def statements(c: sqlite3.Connection) -> list[Head]:
-            if self._documents:
-                c.executemany("INSERT OR IGNORE INTO documents VALUES (?, ?)", self._documents.items())
-            return self._heads.write(c, changes)
-
         try:
             try:
-                return self._file.write(statements)
+                return self._file.write(self._statements, changes)
             except sqlite3.IntegrityError as error:
                 if error.sqlite_errorcode not in _TAKEN:
                     raise
                 self._heads.forget(change.occurrence_id for change in changes)
-            return self._file.write(statements)
+            return self._file.write(self._statements, changes)
         except sqlite3.IntegrityError as error:
             if error.sqlite_errorcode in _TAKEN:
                 raise Stale(str(error)) from error
             raise self._file.failed("cannot be written", error) from error
         except _BROKEN as error:
             raise self._file.failed("cannot be written", error) from error
+
+    def _statements(self, c: sqlite3.Connection, changes: Sequence[Change]) -> list[Head]:
+        if documents := self._documents:
+            c.executemany("INSERT OR IGNORE INTO documents VALUES (?, ?)", documents.items())
+        return self._heads.write(c, changes)
 
     def note(self, change: Change) -> None:
         """Takes evidence that may wait: written with the next `append`, or within 50 ms."""
