@@ -119,10 +119,10 @@ class GuardedCall:
         self.site = site
         self.arguments = arguments
         self.token: str = ports.new_id()
-        self.call = call
-        self.identity = Identity.MINTED
-        self.repeat = False
-        self.request = Request(
+        self.call: Call = call
+        self.identity: Identity = Identity.MINTED
+        self.repeat: bool = False
+        self.request: Request = Request(
             principal=call.principal,
             executor=ports.policy.executor,
             policy_version=ports.policy.version,

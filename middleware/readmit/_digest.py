@@ -155,7 +155,7 @@ class Binder:
         self._bind = binding(signature, getattr(function, "__qualname__", tool))
         self._digested = _heads(self._names - self._left_out)
         self._call, self._parameter = f"{_CALL}{encode(tool)}", f"{_PARAMETER}{encode(tool)}"
-        self.signature = describe(signature, key=keys, exclude=excluded, digest_with=self._with)
+        self.signature: str = describe(signature, key=keys, exclude=excluded, digest_with=self._with)
 
     def _check(self, signature: inspect.Signature, named: list[str], single: list[str]) -> None:
         known = ", ".join(signature.parameters) or "none"

@@ -105,7 +105,7 @@ class Epoch:
         self.observed: list[Observed] = []
         self.inner: list[tuple[str, str]] = []  # guarded calls inside, delivered with this one
         self.surfaced: dict[str, tuple[Challenge, ...]] = {}  # met by reads and not answered since, by route
-        self.lock = threading.Lock()
+        self.lock: threading.Lock = threading.Lock()
         self._run = Run(f"occurrence:{head.id}")
         _in_flight[call] = self
 

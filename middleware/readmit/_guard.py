@@ -90,9 +90,9 @@ class Guard(Operator):
     ) -> None:
         if mode not in get_args(Mode):
             raise ValueError(f"mode={mode!r}; write 'enforce' or 'observe'")
-        self.scope_name = scope or os.environ.get("READMIT_SCOPE") or UNNAMED
-        self.digest_secret = digest_secret.encode() if isinstance(digest_secret, str) else digest_secret
-        self.spans = OpenTelemetrySpans(tracer_provider, clock)
+        self.scope_name: str = scope or os.environ.get("READMIT_SCOPE") or UNNAMED
+        self.digest_secret: bytes | None = digest_secret.encode() if isinstance(digest_secret, str) else digest_secret
+        self.spans: OpenTelemetrySpans = OpenTelemetrySpans(tracer_provider, clock)
         self.new_id = new_id
         self._mode: Mode = mode
         self._policy = Policy(version=policy_version, executor=executor)
