@@ -289,6 +289,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @kept
     def closed(self) -> bool:
         """Whether an equal call is a new occurrence (open and closed)."""
+        if self.debts() and not self.record and not self.authority:
+            return False  # somebody is owed the result, and nobody has ended it
         epochs = self.epochs()
         if any(e.in_flight for e in epochs):
             return False
@@ -348,8 +350,9 @@ def fold(head: Head, *events: AnyEvent) -> Head:
         lane = _LANE[event.dimension]
         lanes[lane] = (*(lanes.get(lane) or getattr(head, lane)), (place, event))
     after = msgspec.structs.replace(head, version=place, **lanes)
-    if "effect" not in lanes and "admission" not in lanes and "_effects" in head.__dict__:
-        after.__dict__.update(_epochs=head.epochs(), _effects=head.effects())  # what they rest on has not changed
+    if "effect" not in lanes and "admission" not in lanes:
+        known = head.__dict__  # what was worked out of these two lanes stays true
+        after.__dict__.update([(name, known[name]) for name in ("_epochs", "_effects") if name in known])
     return after
 
 

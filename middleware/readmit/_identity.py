@@ -101,6 +101,8 @@ def resolve(call: Call, found: Found) -> Resolution:
     """Finds the occurrence of a call among what the journal holds."""
     names = call.names()
     mint = "minted:" + call.equal
+    if not (found.named or found.open or found.other_signature):
+        return Resolution(Identity.MINTED, None, (*((name, 1) for name in names.values()), (mint, 1)))
     ordinals = {name: taken for name, (taken, _) in found.named.items()}
 
     def fresh(keep: Identity | None = None) -> tuple[tuple[str, int], ...]:

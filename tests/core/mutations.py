@@ -55,8 +55,8 @@ MUTATIONS = (
     Mutation(
         "a claim is given back at strength proof alone",
         "_effect.py",
-        "self.evidence.state is EffectState.NOT_SENT and self.evidence.strength is Strength.PROOF",
-        "self.evidence.state is EffectState.NOT_SENT",
+        "and self.evidence.strength is Strength.PROOF",
+        "",
         explored("approval of an idempotent tool"),
     ),
     Mutation(
@@ -196,8 +196,8 @@ MUTATIONS = (
     Mutation(
         "an occurrence is closed only when its result was delivered",
         "_fold.py",
-        "        return delivered and settled(",
-        "        return settled(",
+        "        return self._debts\n",
+        "        return {}\n",
         explored("every fate"),
     ),
     Mutation(
@@ -217,8 +217,8 @@ MUTATIONS = (
     Mutation(
         "a key does not give one order the result of another (rules 1 and 3)",
         "_identity.py",
-        "        if self.run is not None and self.key is None:",
-        "        if self.run is not None:",
+        "self.run is not None and self.key is None",
+        "self.run is not None",
         explored("keys in a run"),
     ),
     Mutation(

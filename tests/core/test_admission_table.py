@@ -219,6 +219,20 @@ def test_permits_in_every_recovery() -> None:
     check(cases([Contract()], effects, _EVERY_PERMIT, REQUESTS.values()), remedies_of_every=0 if _FAST else 29)
 
 
+def test_what_is_harmless_goes_through_without_a_person() -> None:
+    """I8: a read, an idempotent tool after any doubt, what is proved not to have been sent."""
+    nobody, harmless = [i for i, p in enumerate(PERMITS) if p.name == "none"], Counter[str]()
+    idempotent = CONTRACTS["idempotent"]
+    for case, head in cases([Contract(), idempotent], _EVERY_EFFECT, nobody, [_PLAIN]):
+        doubt = case.effect.state == "unknown" and case.contract is idempotent
+        if case.recovery.name in ("clear", "failure") and not case.effect.flying:
+            decision = decide(case.contract, head, head.grants, case.request, POLICY, NOW)
+            if case.effect.read or doubt or case.effect.name == "not_sent, proof":
+                assert isinstance(decision, Admit) and not decision.permits, case
+                harmless[case.effect.name] += 1
+    assert len(harmless) > 10
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("contract", CONTRACTS)
 def test_the_whole_product(contract: str) -> None:

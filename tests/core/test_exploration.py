@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from tests.core.explore import explore
+from tests.core.explore import explore, wander
 from tests.core.scenario import Scenario
 from tests.core.scenarios import SCENARIOS
 
@@ -30,7 +31,24 @@ def test_nothing_that_can_happen_breaks_a_rule(scenario: Scenario) -> None:
     assert explored.worlds > 50
 
 
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+def test_nothing_further_off_breaks_a_rule(scenario: Scenario) -> None:
+    """A sample of long histories: the same ones in every run."""
+    assert wander(_longer(scenario), seed=1, walks=40, length=28) > 100
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
 def test_nothing_deeper_breaks_a_rule(scenario: Scenario) -> None:
     explore(scenario, scenario.deeper)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 6))
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+def test_nothing_in_many_long_histories_breaks_a_rule(scenario: Scenario, seed: int) -> None:
+    wander(_longer(scenario), seed=seed, walks=500, length=34)
+
+
+def _longer(scenario: Scenario) -> Scenario:
+    return replace(scenario, calls=9, most_acts=7)

@@ -282,7 +282,7 @@ except readmit.JournalUnavailable as error:
 def test_a_full_database_refuses_and_goes_on_when_there_is_room(path: Path) -> None:
     journal = SQLiteJournal(path)
     (before,) = journal.append([first("o1", opened(), admitted(journal.owner))], durable=True)
-    connection = journal._file.get()
+    connection = journal._file.get().connection
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(JournalUnavailable, match="make room on its disk"):

@@ -40,13 +40,14 @@ class Connection:
         path: of the file; None for a database in memory.
 
     Attributes:
-        connection: None when it is to be opened, see `get`.
+        cursor: the one that everything goes through; None when the connection is to be opened, see `get`.
         committed: transactions so far.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self.connection: sqlite3.Connection | None = None
+        self._connection: sqlite3.Connection | None = None
+        self.cursor: sqlite3.Cursor | None = None
         self._log_fd = -1
         self._syncing = threading.Lock()
         self._synced = 0
@@ -59,27 +60,28 @@ class Connection:
         """The file's path."""
         return str(self._path or ":memory:")
 
-    def get(self) -> sqlite3.Connection:
-        """The connection; opened again after a fork, and after an error that left its state in doubt.
+    def get(self) -> sqlite3.Cursor:
+        """The cursor; its connection is opened again after a fork, and after an error that left its state in doubt.
 
         Raises:
             JournalUnavailable: it cannot be opened.
         """
-        if self.connection is None:
+        if self.cursor is None:
             try:
-                self.connection = _file.connect(self._path)
+                self._connection = _file.connect(self._path)
+                self.cursor = self._connection.cursor()
                 if self._distrusted:
-                    self._heal(self.connection)
+                    self._heal(self.cursor)
                 if self._path is not None:
                     self._log_fd = os.open(f"{self._path}-wal", os.O_RDWR)  # SQLite has no locks on it to lose
             except (OSError, sqlite3.Error) as error:
                 self.drop()
                 raise _file.unavailable(self.name, "cannot be opened", error) from error
-        return self.connection
+        return self.cursor
 
-    def _heal(self, connection: sqlite3.Connection) -> None:
+    def _heal(self, cursor: sqlite3.Cursor) -> None:
         """After a failed write or fsync the log may have a gap that only the page cache hides: it is emptied first."""
-        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        busy, _, _ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
             raise OSError(errno.EBUSY, "after a disk error its log has to be written back, and it is in use")
         self._synced = self.committed
@@ -89,10 +91,10 @@ class Connection:
         """Gives the connection up; the next use opens another. A database in memory stays."""
         if self._path is None:
             return
-        if self.connection is not None:
+        if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):  # it is given up because it failed
-                self.connection.close()
-            self.connection = None
+                self._connection.close()
+            self._connection = self.cursor = None
         with self._syncing:
             if self._log_fd >= 0:
                 os.close(self._log_fd)
@@ -101,32 +103,37 @@ class Connection:
     def close(self) -> None:
         """Closes it for good; the last one to close a file writes its log back."""
         self.drop()
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = self.cursor = None
 
-    def write(self, statements: Callable[[sqlite3.Connection, S], T], what: S) -> T:
+    def write(self, statements: Callable[[], T]) -> T:
         """Runs statements in one transaction, which outlives this process but not yet the machine. All or nothing.
 
         Raises:
             sqlite3.Error: as SQLite says; `failed` tells what it means.
         """
-        connection = self.connection or self.get()
-        connection.execute("BEGIN IMMEDIATE")
+        cursor = self.cursor or self.get()
+        cursor.execute("BEGIN IMMEDIATE")
         try:
-            answer = statements(connection, what)
-            connection.execute("COMMIT")
+            answer = statements()
+            cursor.execute("COMMIT")
         except BaseException:
-            self._roll_back(connection)
+            self._roll_back(cursor)
             raise
         self.committed += 1
         return answer
 
-    def _roll_back(self, connection: sqlite3.Connection) -> None:
+    def add(self, statement: Callable[[], None]) -> None:
+        """As `write`, for one statement, which is a transaction by itself."""
+        statement()
+        self.committed += 1
+
+    def _roll_back(self, cursor: sqlite3.Cursor) -> None:
         """After some errors SQLite has ended the transaction by itself; a connection that cannot end it is given up."""
         try:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            if cursor.connection.in_transaction:
+                cursor.execute("ROLLBACK")
         except sqlite3.Error:
             self._distrusted = True
             self.drop()

@@ -22,6 +22,7 @@ _NEWEST = "SELECT * FROM (SELECT name, ordinal, occurrence FROM names WHERE name
 _OPEN = "INSERT OR IGNORE INTO heads VALUES (?, ?, ?, ?)"
 _CLOSE = "DELETE FROM heads WHERE slot = ? AND signature = ? AND digest = ? AND occurrence = ?"
 _KEPT = 1024  # heads
+Row = tuple[str, str, str, str]  # slot, signature, digest, occurrence
 _encode = msgspec.json.Encoder().encode
 _decode: Callable[[str], AnyEvent] = msgspec.json.Decoder(AnyEvent).decode
 
@@ -32,6 +33,16 @@ class Matches(NamedTuple):
     named: dict[str, tuple[int, str]]
     equal: list[str]
     other_signature: list[str]
+
+
+class Plan(NamedTuple):
+    """What is to be written, and the heads that it leaves."""
+
+    heads: list[Head]
+    events: list[tuple[str, int, str]]
+    names: list[tuple[str, int, str]]  # ordinal 0: the next
+    closed: list[Row]
+    opened: list[Row]
 
 
 class Heads:
@@ -48,22 +59,20 @@ class Heads:
         for occurrence in occurrences:
             self._open.pop(occurrence, None)
 
-    def read(self, c: sqlite3.Connection, occurrence: str) -> Head:
+    def read(self, c: sqlite3.Cursor, occurrence: str) -> Head:
         """One head as the file has it, with version 0 if it has none: what is at hand, and what came after."""
         head = self._open.get(occurrence) or Head(id=occurrence)
         rows = c.execute(_SINCE, (occurrence, head.version)).fetchall()
         return fold(head, *[_decode(text) for (text,) in rows]) if rows else head
 
-    def write(self, c: sqlite3.Connection, changes: Sequence[Change]) -> list[Head]:
-        """Writes changes inside a transaction and returns the new heads.
+    def plan(self, c: sqlite3.Cursor, changes: Sequence[Change]) -> Plan:
+        """What the changes come to. Where a head was behind the file, the place of its next event is taken there.
 
         Raises:
             Stale: a version is not the expected one.
-            sqlite3.IntegrityError: a place or a name is taken; the heads at hand may have been behind.
         """
+        plan = Plan([], [], [], [], [])
         written: dict[str, Head] = {}
-        heads: list[Head] = []
-        rows: list[tuple[str, int, str]] = []
         for change in changes:
             occurrence, expected, events = change.occurrence_id, change.expected, change.events
             before = written.get(occurrence) or self._before(c, occurrence, expected)
@@ -74,17 +83,15 @@ class Heads:
                 change.check(before)
             for event in events:
                 place += 1
-                rows.append((occurrence, place, _encode(event).decode()))
+                plan.events.append((occurrence, place, _encode(event).decode()))
             for name, ordinal in change.names:
-                c.execute(_TAKE if ordinal else _TAKE_NEXT, (name, ordinal, occurrence))
-            head = fold(before, *events)
-            _index(c, before, head)
-            written[occurrence] = head
-            heads.append(head)
-        c.executemany(_ADD, rows)
-        return heads
+                plan.names.append((name, ordinal, occurrence))
+            head = written[occurrence] = fold(before, *events)
+            plan.heads.append(head)
+            _index(plan, before, head)
+        return plan
 
-    def _before(self, c: sqlite3.Connection, occurrence: str, expected: int | None) -> Head:
+    def _before(self, c: sqlite3.Cursor, occurrence: str, expected: int | None) -> Head:
         """The head to write on. What is at hand is not read again: were it behind, its next place would be taken."""
         if expected == 0:
             return Head(id=occurrence)
@@ -102,7 +109,30 @@ class Heads:
             self._open.clear()
 
 
-def matches(c: sqlite3.Connection, query: Query) -> Matches:
+def write(c: sqlite3.Cursor, plan: Plan) -> None:
+    """Carries a plan out, inside a transaction; one that is a single event needs none.
+
+    Raises:
+        sqlite3.IntegrityError: a place or a name is taken.
+    """
+    for name in plan.names:
+        c.execute(_TAKE if name[1] else _TAKE_NEXT, name)
+    for row in plan.closed:
+        c.execute(_CLOSE, row)
+    for row in plan.opened:
+        c.execute(_OPEN, row)
+    if len(plan.events) == 1:
+        c.execute(_ADD, plan.events[0])
+    else:
+        c.executemany(_ADD, plan.events)
+
+
+def single(plan: Plan) -> bool:
+    """Whether it is one event and nothing else: SQLite makes a transaction of it."""
+    return len(plan.events) == 1 and not (plan.names or plan.closed or plan.opened)
+
+
+def matches(c: sqlite3.Cursor, query: Query) -> Matches:
     """What the file holds about a call, all of it true at one time."""
     found = Matches({}, [], [])
     rows = c.execute(_lookup(len(query.names)), (query.slot, query.signature, query.digest, *query.names)).fetchall()
@@ -128,17 +158,17 @@ def _lookup(names: int) -> str:
     )
 
 
-def _index(c: sqlite3.Connection, before: Head, head: Head) -> None:
+def _index(plan: Plan, before: Head, head: Head) -> None:
     """Keeps `heads` as it is: a row for each occurrence that is open, under its present digest."""
     was, now = before.version > 0 and not before.closed, not head.closed
     if was and now and (head.identity is before.identity or head.digest == before.digest):
         return
     if was:
-        c.execute(_CLOSE, _row(before))
+        plan.closed.append(_row(before))
     if now:
-        c.execute(_OPEN, _row(head))
+        plan.opened.append(_row(head))
 
 
-def _row(head: Head) -> tuple[str, str, str, str]:
+def _row(head: Head) -> Row:
     opened = head.opened
     return slot(opened.scope, opened.principal, opened.tool), opened.signature, head.digest, head.id

@@ -20,7 +20,7 @@ from readmit.journal import _file
 from readmit.journal._connection import Connection
 from readmit.journal._notes import Notes
 from readmit.journal._port import Change, Query, Stale
-from readmit.journal._rows import Heads, matches
+from readmit.journal._rows import Heads, Plan, matches, single, write
 
 if TYPE_CHECKING:
     from readmit.journal._owners import Owners
@@ -79,23 +79,23 @@ class SQLiteJournal:
         except OSError as error:
             raise _file.unavailable(self.name, f"does not say whether the owner {owner} is alive", error) from error
 
-    def _ready(self) -> sqlite3.Connection:
-        """The connection, with a token to answer for what it writes."""
-        return self._file.connection or self._opened()
+    def _ready(self) -> sqlite3.Cursor:
+        """The cursor, with a token to answer for what is written through it."""
+        return self._file.cursor or self._opened()
 
-    def _opened(self) -> sqlite3.Connection:
+    def _opened(self) -> sqlite3.Cursor:
         if self._closed:
             raise JournalUnavailable(
                 f"The journal {self.name} was closed. Effectful calls are not sent; open it again."
             )
-        connection = self._file.get()
+        cursor = self._file.get()
         if self._owners is not None and not self._owners.token:
             try:
                 self._owners.claim()
             except OSError as error:
                 self._file.drop()
                 raise _file.unavailable(self.name, "has no place for the locks of its owners", error) from error
-        return connection
+        return cursor
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ class SQLiteJournal:
         """What is held about a call; what this process has noted counts as written."""
         return self._read(lambda c: self._find(c, query))
 
-    def _find(self, c: sqlite3.Connection, query: Query) -> Found:
+    def _find(self, c: sqlite3.Cursor, query: Query) -> Found:
         named, equal, other_signature = matches(c, query)
         return Found(
             {name: (ordinal, self._load(c, occurrence)) for name, (ordinal, occurrence) in named.items()},
@@ -111,10 +111,10 @@ class SQLiteJournal:
             self._loaded(c, sorted(other_signature)) if other_signature else [],
         )
 
-    def _loaded(self, c: sqlite3.Connection, occurrences: Iterable[str]) -> list[Head]:
+    def _loaded(self, c: sqlite3.Cursor, occurrences: Iterable[str]) -> list[Head]:
         return [head for occurrence in occurrences if (head := self._load(c, occurrence)) is not None]
 
-    def _load(self, c: sqlite3.Connection, occurrence_id: str) -> Head | None:
+    def _load(self, c: sqlite3.Cursor, occurrence_id: str) -> Head | None:
         head = self._heads.read(c, occurrence_id)
         if head.version == 0:
             return None
@@ -142,7 +142,7 @@ class SQLiteJournal:
         texts = self._read(lambda c: _column(c, "SELECT text FROM documents WHERE fingerprint = ?", fingerprint))
         return texts[0] if texts else self._documents.get(fingerprint)
 
-    def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+    def _read(self, read: Callable[[sqlite3.Cursor], T]) -> T:
         with self._lock:
             try:
                 return read(self._ready())
@@ -154,10 +154,10 @@ class SQLiteJournal:
     def append(self, changes: Sequence[Change], *, durable: bool) -> list[Head]:
         """Writes all changes in one transaction and returns the new heads."""
         with self._lock:
-            self._ready()
+            c = self._ready()
             notes = self._notes.take()
             try:
-                heads = self._written([*notes, *changes] if notes else changes)
+                heads = self._written(c, [*notes, *changes] if notes else changes)
             except BaseException:
                 self._notes.give_back(notes)
                 raise
@@ -179,26 +179,33 @@ class SQLiteJournal:
             unavailable.written = True
             raise unavailable from error
 
-    def _written(self, changes: Sequence[Change]) -> list[Head]:
+    def _written(self, c: sqlite3.Cursor, changes: Sequence[Change]) -> list[Head]:
+        """First on the heads at hand, outside of any lock; if they were behind the file, again inside of one."""
         try:
             try:
-                return self._file.write(self._statements, changes)
+                plan = self._heads.plan(c, changes)
+                if single(plan) and not self._documents:
+                    self._file.add(lambda: write(c, plan))
+                else:
+                    self._file.write(lambda: self._carry_out(c, plan))
             except sqlite3.IntegrityError as error:
                 if error.sqlite_errorcode not in _TAKEN:
                     raise
                 self._heads.forget(change.occurrence_id for change in changes)
-            return self._file.write(self._statements, changes)
+                return self._file.write(lambda: self._carry_out(c, self._heads.plan(c, changes)))
         except sqlite3.IntegrityError as error:
             if error.sqlite_errorcode in _TAKEN:
                 raise Stale(str(error)) from error
             raise self._file.failed("cannot be written", error) from error
         except _BROKEN as error:
             raise self._file.failed("cannot be written", error) from error
+        return plan.heads
 
-    def _statements(self, c: sqlite3.Connection, changes: Sequence[Change]) -> list[Head]:
+    def _carry_out(self, c: sqlite3.Cursor, plan: Plan) -> list[Head]:
         if documents := self._documents:
             c.executemany("INSERT OR IGNORE INTO documents VALUES (?, ?)", documents.items())
-        return self._heads.write(c, changes)
+        write(c, plan)
+        return plan.heads
 
     def note(self, change: Change) -> None:
         """Takes evidence that may wait: written with the next `append`, or within 50 ms."""
@@ -260,7 +267,7 @@ def _owners(path: Path) -> Owners:
     return Owners(path.with_name(path.name + "-owners"))
 
 
-def _column(c: sqlite3.Connection, query: str, *parameters: str) -> list[Any]:
+def _column(c: sqlite3.Cursor, query: str, *parameters: str) -> list[Any]:
     return [value for (value,) in c.execute(query, parameters).fetchall()]
 
 
