@@ -235,4 +235,11 @@ MUTATIONS = (
         "(not covered or e.in_flight)]",
         explored("one caller, people settle"),
     ),
+    Mutation(
+        "an absence below the accepted strength settles nothing (row 10)",
+        "_effect.py",
+        "f.strength.rank >= accept.rank",
+        "True",
+        TABLE,
+    ),
 )

@@ -44,10 +44,10 @@ def test_nothing_deeper_breaks_a_rule(scenario: Scenario) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 6))
+@pytest.mark.parametrize("seed", (2,))
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
 def test_nothing_in_many_long_histories_breaks_a_rule(scenario: Scenario, seed: int) -> None:
-    wander(_longer(scenario), seed=seed, walks=500, length=34)
+    wander(_longer(scenario), seed=seed, walks=150, length=34)
 
 
 def _longer(scenario: Scenario) -> Scenario:
