@@ -265,7 +265,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _debts(self) -> dict[str, str]:
         calls: dict[str, str] = {}
         for _, event in sorted((*self.identity, *self.admission), key=_place) if self.joined else self.admission:
-            if isinstance(event, Admitted | Joined) and event.call:
+            if isinstance(event, (Admitted, Joined)) and event.call:
                 calls[event.call] = event.owner or ""
                 if event.takes_over:
                     calls.pop(event.takes_over, None)

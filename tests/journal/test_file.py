@@ -37,6 +37,16 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+def crashed(path: Path) -> Path:
+    """A copy of a journal as a crash leaves it: its log is not written back."""
+    there = path.with_name("copy")
+    there.mkdir()
+    for each in path.parent.glob("readmit.db*"):
+        if each.is_file():
+            shutil.copy(each, there)
+    return there / path.name
+
+
 def refused(path: Path, *words: str) -> None:
     """Opening fails with these words, and a guarded call sends nothing."""
     with pytest.raises(JournalUnavailable) as said:
@@ -102,13 +112,9 @@ def test_one_journal_under_two_names_has_one_set_of_owners(path: Path) -> None:
 def test_a_journal_moved_with_its_log_goes_on(path: Path) -> None:
     journal = SQLiteJournal(path)
     journal.append([first("o1", opened())], durable=True)
-    there = path.with_name("copy")
-    there.mkdir()
-    for each in path.parent.glob("readmit.db*"):
-        if each.is_file():
-            shutil.copy(each, there)  # as a crash leaves it: the log is not written back
+    left = crashed(path)
     journal.close()
-    journal = SQLiteJournal(there / "readmit.db")
+    journal = SQLiteJournal(left)
     assert journal.load("o1") is not None
     journal.close()
 
@@ -412,30 +418,32 @@ def test_the_log_is_written_back(path: Path, monkeypatch: pytest.MonkeyPatch) ->
     journal.close()
 
 
-def test_a_log_that_was_left_long_is_written_back(path: Path) -> None:
+def test_a_log_that_killed_processes_left_long_is_written_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_file, "LOG_LIMIT", 200_000)
     journal = SQLiteJournal(path)
-    for number in range(20):
+    for number in range(100):
         journal.append([first(f"o{number}", opened(f"d{number}"))], durable=False)
-    assert journal._file.committed == 20
+    left = crashed(path)
     journal.close()
-    assert not path.with_name("readmit.db-wal").exists()
-    connection = sqlite3.connect(path)
-    assert connection.execute("SELECT count(*) FROM events").fetchone() == (20,)
-    connection.close()
+    assert left.with_name("readmit.db-wal").stat().st_size > _file.LOG_LIMIT
+    size = left.stat().st_size
+
+    journal = SQLiteJournal(left)
+    journal.append([first("o100", opened("d100"))], durable=True)
+    assert left.stat().st_size > size
+    assert len(list(journal.open())) == 101
+    journal.close()
+    assert not left.with_name("readmit.db-wal").exists()
 
 
 def test_a_checkpoint_that_was_cut_off_is_finished(path: Path) -> None:
     journal = SQLiteJournal(path)
     for number in range(50):
         journal.append([first(f"o{number}", opened(f"d{number}"))], durable=False)
-    there = path.with_name("copy")
-    there.mkdir()
-    for each in path.parent.glob("readmit.db*"):
-        if each.is_file():
-            shutil.copy(each, there)
+    left = crashed(path)
     journal.close()
-    with path.open("rb") as whole, (there / "readmit.db").open("r+b") as cut:
+    with path.open("rb") as whole, left.open("r+b") as cut:
         cut.write(whole.read(4096))  # the first page, which says how many there are, and none of the others
-    journal = SQLiteJournal(there / "readmit.db")
+    journal = SQLiteJournal(left)
     assert len(list(journal.open())) == 50
     journal.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import threading
 from pathlib import Path
 
@@ -36,21 +37,23 @@ def test_a_killed_process_is_dead_at_once_and_its_token_is_swept_up(tmp_path: Pa
 
 def test_a_token_is_never_swept_up_while_it_is_taken(tmp_path: Path) -> None:
     """Many take tokens and let go of them while others look and sweep: who has one is alive for everybody."""
+    journal, tokens = tmp_path / "readmit.db", tmp_path / "readmit.db-owners"
+    tokens.mkdir()
     wrong: list[str] = []
     over = threading.Event()
 
     def take() -> None:
         while not over.is_set():
-            owners = Owners(tmp_path)
+            owners = Owners(journal)
             owners.claim()
-            if not (tmp_path / owners.token).exists() or not Owners(tmp_path).alive(owners.token):
+            if not (tokens / owners.token).exists() or not Owners(journal).alive(owners.token):
                 wrong.append(owners.token)
             owners.release()
 
     def sweep() -> None:
-        looker = Owners(tmp_path)
+        looker = Owners(journal)
         while not over.is_set():
-            for path in list(tmp_path.iterdir()):
+            for path in list(tokens.iterdir()):
                 looker.alive(path.name)
 
     threads = [threading.Thread(target=t) for t in (take, take, take, sweep, sweep)]
@@ -61,17 +64,20 @@ def test_a_token_is_never_swept_up_while_it_is_taken(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-    Owners(tmp_path).claim()
-    assert len(list(tmp_path.iterdir())) == 1
+    last = Owners(journal)
+    last.claim()
+    assert [p.name for p in tokens.iterdir()] == [last.token]
+    last.release()
+    assert list(tokens.iterdir()) == []
 
 
 def test_two_who_look_at_once_do_not_take_each_other_for_the_owner(tmp_path: Path) -> None:
-    (tmp_path / "dead").touch()
-    with (tmp_path / "dead").open() as held:
-        import fcntl
-
+    token = tmp_path / "readmit.db-owners" / "dead"
+    token.parent.mkdir()
+    token.touch()
+    with token.open() as held:
         fcntl.flock(held, fcntl.LOCK_SH)  # as `alive` holds it for a moment
-        assert not Owners(tmp_path).alive("dead")
+        assert not Owners(tmp_path / "readmit.db").alive("dead")
 
 
 # -- forks ------------------------------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ def test_processes_race_for_calls_and_permits(tmp_path: Path) -> None:
             racer.stdin.flush()
         for racer in racers:
             said, _ = racer.communicate(timeout=60)
+            assert racer.returncode == 0, said
             told.update(json.loads(said))
     one_of_each(path, told)
 

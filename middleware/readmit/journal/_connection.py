@@ -32,9 +32,10 @@ class Connection:
     descriptor, so that callers that come together share one fsync and nobody else waits for it. The log keeps the order
     of the commits: what is synced is never without what came before.
 
-    The log is written back to the file by each process after a thousand of its transactions, and by the last one that
-    closes the file. SQLite's own way, whenever the log is long, is off: before 3.51.3 a second checkpoint that meets a
-    commit can lose data (sqlite.org/wal.html, the WAL-reset bug). A `FULL` checkpoint keeps writers out meanwhile.
+    The log is written back to the file by each process after a thousand of its transactions, by one that finds it long,
+    and by the last one that closes the file. SQLite's own way, whenever the log is long, is off: before 3.51.3 a second
+    checkpoint that meets a commit can lose data (sqlite.org/wal.html, the WAL-reset bug). A `FULL` checkpoint keeps
+    writers out meanwhile.
 
     Args:
         path: of the file; None for a database in memory.
@@ -74,6 +75,8 @@ class Connection:
                     self._heal(self.cursor)
                 if self._path is not None:
                     self._log_fd = os.open(f"{self._path}-wal", os.O_RDWR)  # SQLite has no locks on it to lose
+                    if os.fstat(self._log_fd).st_size > _file.LOG_LIMIT:
+                        self._checkpoint_at = 0
             except (OSError, sqlite3.Error) as error:
                 self.drop()
                 raise _file.unavailable(self.name, "cannot be opened", error) from error
@@ -81,7 +84,7 @@ class Connection:
 
     def _heal(self, cursor: sqlite3.Cursor) -> None:
         """After a failed write or fsync the log may have a gap that only the page cache hides: it is emptied first."""
-        busy, _, _ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        ((busy, _, _),) = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         if busy:
             raise OSError(errno.EBUSY, "after a disk error its log has to be written back, and it is in use")
         self._synced = self.committed
@@ -100,6 +103,10 @@ class Connection:
                 os.close(self._log_fd)
                 self._log_fd = -1
 
+    def after_fork(self) -> None:
+        """In a child: some thread of the parent's may have been syncing."""
+        self._syncing = threading.Lock()
+
     def close(self) -> None:
         """Closes it for good; the last one to close a file writes its log back."""
         self.drop()
@@ -107,27 +114,29 @@ class Connection:
             self._connection.close()
             self._connection = self.cursor = None
 
-    def write(self, statements: Callable[[], T]) -> T:
+    def write(self, statements: Callable[[], T], *, alone: bool = False) -> T:
         """Runs statements in one transaction, which outlives this process but not yet the machine. All or nothing.
+
+        Args:
+            statements: run through the cursor.
+            alone: they are one statement, of which SQLite makes a transaction by itself.
 
         Raises:
             sqlite3.Error: as SQLite says; `failed` tells what it means.
         """
-        cursor = self.cursor or self.get()
-        cursor.execute("BEGIN IMMEDIATE")
-        try:
+        if alone:
             answer = statements()
-            cursor.execute("COMMIT")
-        except BaseException:
-            self._roll_back(cursor)
-            raise
+        else:
+            cursor = self.cursor or self.get()
+            cursor.execute("BEGIN IMMEDIATE")
+            try:
+                answer = statements()
+                cursor.execute("COMMIT")
+            except BaseException:
+                self._roll_back(cursor)
+                raise
         self.committed += 1
         return answer
-
-    def add(self, statement: Callable[[], None]) -> None:
-        """As `write`, for one statement, which is a transaction by itself."""
-        statement()
-        self.committed += 1
 
     def _roll_back(self, cursor: sqlite3.Cursor) -> None:
         """After some errors SQLite has ended the transaction by itself; a connection that cannot end it is given up."""
@@ -161,7 +170,7 @@ class Connection:
             return
         self._checkpoint_at = self.committed + _CHECKPOINT
         try:
-            self.get().execute("PRAGMA wal_checkpoint(FULL)")
+            self.get().execute("PRAGMA wal_checkpoint(FULL)").fetchall()
         except sqlite3.Error as error:
             _log.warning("%s", self.failed("could not write its log back", error))
 

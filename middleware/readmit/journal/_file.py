@@ -33,7 +33,7 @@ SCHEMA = (
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
-_WAL_LIMIT = 64 * 2**20  # bytes to which a log that grew longer is cut when it starts over
+LOG_LIMIT = 16 * 2**20  # bytes to which a log that grew longer is cut when it starts over
 _ELSEWHERE = "name another with configure(journal=…) or READMIT_JOURNAL"
 opening = threading.Lock()
 """Held while a file is made and opened: a fork in between would copy half an SQLite."""
@@ -124,7 +124,7 @@ def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")  # see Connection, also for the next line
     connection.execute("PRAGMA wal_autocheckpoint = 0")
     connection.execute("PRAGMA checkpoint_fullfsync = ON")  # macOS, see `sync`
-    connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
+    connection.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT}")
     connection.execute("BEGIN IMMEDIATE")  # a file that can only be read is found out here, not at the first call
     connection.execute("ROLLBACK")
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import uuid
 from pathlib import Path
+
+from readmit._errors import JournalUnavailable
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 class Owners:
@@ -13,10 +19,21 @@ class Owners:
 
     The lock belongs to an open file: a pid that is used again never looks alive, and a process that was killed looks
     dead at once. A forked child holds the same open file, so it lets go of it and takes a token of its own.
+
+    Args:
+        journal: the file; the folder is beside it.
+
+    Raises:
+        JournalUnavailable: this system has no such locks.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, journal: Path) -> None:
+        if fcntl is None:
+            raise JournalUnavailable(
+                f"The journal {journal} cannot be used on this system, which has no `fcntl` file locks: for now a "
+                "journal in a file needs Linux or macOS. Use configure(journal=':memory:') here."
+            )
+        self._folder = journal.with_name(journal.name + "-owners")
         self._fd = -1
         self.token = ""
 

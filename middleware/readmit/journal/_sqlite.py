@@ -6,10 +6,9 @@ import contextlib
 import os
 import sqlite3
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,12 +17,11 @@ from readmit._fold import Head, fold
 from readmit._identity import Found
 from readmit.journal import _file
 from readmit.journal._connection import Connection
+from readmit.journal._forks import tell
 from readmit.journal._notes import Notes
+from readmit.journal._owners import Owners
 from readmit.journal._port import Change, Query, Stale
 from readmit.journal._rows import Heads, Plan, matches, single, write
-
-if TYPE_CHECKING:
-    from readmit.journal._owners import Owners
 
 T = TypeVar("T")
 
@@ -53,12 +51,12 @@ class SQLiteJournal:
         self._notes = Notes(self._flush)
         self._documents: dict[str, bytes] = {}
         self._heads = Heads()
-        self._owners = None if file is None else _owners(file)
+        self._owners = None if file is None else Owners(file)
         self._file = Connection(file)
         self._closed = False
         with self._lock:
             self._ready()
-        _journals.add(self)
+        tell(self)
 
     @property
     def name(self) -> str:
@@ -184,22 +182,18 @@ class SQLiteJournal:
         try:
             try:
                 plan = self._heads.plan(c, changes)
-                if single(plan) and not self._documents:
-                    self._file.add(lambda: write(c, plan))
-                else:
-                    self._file.write(lambda: self._carry_out(c, plan))
+                return self._file.write(lambda: self._carry_out(c, plan), alone=single(plan) and not self._documents)
             except sqlite3.IntegrityError as error:
                 if error.sqlite_errorcode not in _TAKEN:
                     raise
                 self._heads.forget(change.occurrence_id for change in changes)
-                return self._file.write(lambda: self._carry_out(c, self._heads.plan(c, changes)))
+            return self._file.write(lambda: self._carry_out(c, self._heads.plan(c, changes)))
         except sqlite3.IntegrityError as error:
             if error.sqlite_errorcode in _TAKEN:
                 raise Stale(str(error)) from error
             raise self._file.failed("cannot be written", error) from error
         except _BROKEN as error:
             raise self._file.failed("cannot be written", error) from error
-        return plan.heads
 
     def _carry_out(self, c: sqlite3.Cursor, plan: Plan) -> list[Head]:
         if documents := self._documents:
@@ -229,6 +223,8 @@ class SQLiteJournal:
     def close(self) -> None:
         """Writes what was noted and lets go of the owner's token."""
         with self._lock:
+            if self._closed:
+                return
             try:
                 self._flush()
             finally:
@@ -252,48 +248,10 @@ class SQLiteJournal:
             return
         self._lock = threading.RLock()
         self._notes = Notes(self._flush)
+        self._file.after_fork()
         if self._owners:
             self._owners.after_fork()
 
 
-def _owners(path: Path) -> Owners:
-    try:
-        from readmit.journal._owners import Owners
-    except ImportError as error:
-        raise JournalUnavailable(
-            f"The journal {path} cannot be used on this system, which has no `fcntl` file locks: for now a journal in "
-            "a file needs Linux or macOS. Use configure(journal=':memory:') here."
-        ) from error
-    return Owners(path.with_name(path.name + "-owners"))
-
-
 def _column(c: sqlite3.Cursor, query: str, *parameters: str) -> list[Any]:
     return [value for (value,) in c.execute(query, parameters).fetchall()]
-
-
-# -- forks --------------------------------------------------------------------------------------------------------
-
-_journals: weakref.WeakSet[SQLiteJournal] = weakref.WeakSet()
-_forking: list[SQLiteJournal] = []
-
-
-def _before_fork() -> None:
-    _forking[:] = _journals
-    for journal in _forking:
-        journal.before_fork()
-    _file.opening.acquire()
-
-
-def _after_fork(*, child: bool) -> None:
-    _file.opening.release()
-    for journal in _forking:
-        journal.after_fork(child=child)
-    _forking.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=lambda: _after_fork(child=False),
-        after_in_child=lambda: _after_fork(child=True),
-    )
