@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from readmit._call import Steps
 from readmit._epoch import Epoch
 from readmit._model import Outcome
-from readmit._steps import Append, Done, Find, Load, Step
+from readmit._steps import Done, Step
 from readmit.journal._port import Journal
 
 Active = Callable[[Epoch | None], AbstractContextManager[None]]
@@ -67,18 +67,6 @@ class Answers:
             return done.value
         finally:
             del done  # else the error and this frame would hold each other
-
-
-def asked(journal: Journal | None, step: Find | Load | Append) -> Any:
-    """What the journal answers."""
-    assert journal is not None, "a read-only call asks no journal"
-    match step:
-        case Append():
-            return journal.append(step.changes, durable=step.durable)
-        case Find():
-            return journal.find(step.query)
-        case Load():
-            return journal.load(step.occurrence_id)
 
 
 def ended(error: BaseException, *, started: bool = True) -> Done:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -134,7 +134,9 @@ class GuardedCall:
         self._occurrence: str | None = None
         self._waiting: float | None = None
         self._abandoned: str | None = None
+        self._beside = _Beside(1, ())
         self._why = ""
+        self._looked = False  # at the journal: what a first look left in the request may no longer be so
         self._executed = False
         self._inside: Epoch | None = None  # while its body runs
 
@@ -227,15 +229,17 @@ class GuardedCall:
         if lost := tuple([OwnerLost(at=started, epoch=a.epoch) for a in flying if not alive(a.owner)]):
             yield Append([Change(head.id, lost)], durable=False)
             return None
-        self.request = msgspec.structs.replace(
-            self.request,
-            owner_alive=bool(flying),
-            reentrant=bool(flying) and stack_holds(self.site.epochs, head.id),
-            waited=self._waiting is not None and self._waiting >= self.ports.join_timeout,
-        )
+        if flying or self._looked:
+            self.request = msgspec.structs.replace(
+                self.request,
+                owner_alive=bool(flying),
+                reentrant=bool(flying) and stack_holds(self.site.epochs, head.id),
+                waited=self._waiting is not None and self._waiting >= self.ports.join_timeout,
+            )
+        self._looked = True
         now = self.ports.clock()
         decision = decide(self.tool.contract, head, head.grants, self.request, self.ports.policy, now)
-        opened = _Opened(head, opening, names, now, started)
+        opened = _Opened(head, opening, names, self._beside, now, started)
         if self.tool.observe and not isinstance(decision, Admit):
             return (yield from self._admit(opened, None, _would_refuse(decision)))
         match decision:
@@ -264,22 +268,24 @@ class GuardedCall:
             return head, (), ()
         call = self.call
         equal, names = call.equal, tuple(call.names().values())
-        denied, abandoned, minted = f"denied:{equal}", f"abandoned:{equal}", f"minted:{equal}"
-        found = yield Find(Query((*names, denied, abandoned, minted), call.slot, call.signature, call.digest))
+        denied, abandoned = f"denied:{equal}", f"abandoned:{equal}"
+        found = yield Find(Query((*names, denied, abandoned), call.slot, call.signature, call.digest))
         if not self.tool.reopens:
             found = found._replace(open=(), other_signature=())
         resolution = resolve(call, found)
         if resolution.conflict is not None and self.tool.observe:  # it runs, but not as that occurrence
-            resolution = resolution._replace(head=None, names=((minted, found.named.get(minted, (0, None))[0] + 1),))
+            resolution = resolution._replace(head=None, names=())
         self.identity, self.repeat = resolution.identity, resolution.head is not None
+        self._beside = _Beside(found.places + 1, tuple([(n, found.taken(n)) for n in (denied, abandoned)]))
         withheld = found.named.get(denied, (0, None))[1]
         left_open = found.named.get(abandoned, (0, None))[1]
         self._abandoned = (
             left_open.id if left_open is not None and left_open.abandoned and left_open is not resolution.head else None
         )
-        self.request = msgspec.structs.replace(
-            self.request, conflict=resolution.conflict, withheld_by=withheld.id if withheld is not None else None
-        )
+        if withheld is not None or resolution.conflict is not None or self._looked:
+            self.request = msgspec.structs.replace(
+                self.request, conflict=resolution.conflict, withheld_by=None if withheld is None else withheld.id
+            )
         if resolution.head is None:
             opened = self._opened(now)
             head = fold(Head(id=self.ports.new_id()), opened)
@@ -559,19 +565,28 @@ class GuardedCall:
         self.request = msgspec.structs.replace(self.request, asked=True)
 
 
+class _Beside(NamedTuple):
+    """A new occurrence among equal ones: the place that it takes, and what must not have come in between."""
+
+    place: int
+    unless: tuple[tuple[str, int], ...]
+
+
 class _Opened(msgspec.Struct, frozen=True):
     """The occurrence of a pass, with what is still to be written about how it was found."""
 
     head: Head
     opening: tuple[AnyEvent, ...]
     names: tuple[tuple[str, int], ...]
+    beside: _Beside
     now: int
     started: int
 
     def change(self, call: Call, events: tuple[AnyEvent, ...], names: tuple[tuple[str, int], ...]) -> Change:
         """All of it in one change, decided on the version that was read."""
         expected = self.head.version - len(self.opening)
-        return Change(self.head.id, (*self.opening, *events), expected, names, call.slot)
+        place, unless = self.beside if expected == 0 else (1, ())
+        return Change(self.head.id, (*self.opening, *events), expected, names, call.slot, place, unless)
 
 
 def _final(error: Refused) -> bool:

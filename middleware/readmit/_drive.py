@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
-from readmit._answers import Active, Answers, Begun, asked, ended
+from readmit._answers import Active, Answers, Begun, ended
 from readmit._call import Steps
 from readmit._epoch import Epoch
 from readmit._model import Outcome
@@ -20,30 +20,32 @@ T = TypeVar("T")
 # -- plain code ---------------------------------------------------------------------------------------------------
 
 
-def _answer(journal: Journal | None, step: Step) -> Any:
-    match step:
-        case Append() | Find() | Load():
-            return asked(journal, step)
-        case Ask():
-            answer = step.function(step.argument)
-            if inspect.isawaitable(answer):
-                if inspect.iscoroutine(answer):
-                    answer.close()
-                raise TypeError(f"{step.function!r} is async, but its tool is not: write a plain function")
-            return answer
-        case Sleep():
-            time.sleep(step.seconds)
-            return None
-        case Execute():
-            raise AssertionError("the body is run by the driver")
-
-
-def _next(answers: Answers, journal: Journal | None, step: Step) -> Step | None:
+def _next(answers: Answers, journal: Journal | None, step: Find | Load | Append | Ask | Sleep) -> Step | None:
+    answer: Any = None
     try:
-        answer = _answer(journal, step)
+        if isinstance(step, Ask):
+            answer = _asked(step)
+        elif isinstance(step, Sleep):
+            time.sleep(step.seconds)
+        else:
+            answer = step.answer(_known(journal))
     except BaseException as error:
         return answers.throw(error)
     return answers.send(answer)
+
+
+def _asked(step: Ask) -> Any:
+    answer = step.function(step.argument)
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise TypeError(f"{step.function!r} is async, but its tool is not: write a plain function")
+    return answer
+
+
+def _known(journal: Journal | None) -> Journal:
+    assert journal is not None, "a read-only call asks no journal"
+    return journal
 
 
 def drive(steps: Steps, journal: Journal | None, body: Callable[[Epoch | None], Done]) -> Any:
@@ -100,15 +102,15 @@ async def _answer_async(journal: Journal | None, step: Step) -> tuple[Any, BaseE
     """The answer, and a cancellation that came while an intent was being written: it waits until that is known."""
     match step:
         case Append(durable=True):
-            return await _to_the_end(asyncio.to_thread(asked, journal, step))
+            return await _to_the_end(asyncio.to_thread(step.answer, _known(journal)))
+        case Find() | Load() | Append():
+            return step.answer(_known(journal)), None
         case Ask():
             answer = step.function(step.argument)
             return (await answer if inspect.isawaitable(answer) else answer), None
         case Sleep():
             await asyncio.sleep(step.seconds)
             return None, None
-        case Find() | Load() | Append():
-            return asked(journal, step), None
         case Execute():
             raise AssertionError("the body is run by the driver")
 

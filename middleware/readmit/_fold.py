@@ -7,6 +7,7 @@ occurrence is closed) is derived from the lanes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import get_args
 
 import msgspec
 
@@ -20,7 +21,6 @@ from readmit._model import (
     Compensated,
     Delivered,
     Denied,
-    Dimension,
     EffectState,
     Ended,
     Granted,
@@ -326,14 +326,11 @@ def settled(effect: Effect, accept: Strength, *, waiting: bool) -> bool:
             return True
 
 
-_LANE = {
-    Dimension.IDENTITY: "identity",
-    Dimension.ADMISSION: "admission",
-    Dimension.RECOVERY: "recovery",
-    Dimension.AUTHORITY: "authority",
-    Dimension.EFFECT: "effect",
-    Dimension.DELIVERY: "delivery",
-    Dimension.RECORD: "record",
+_LANE: dict[type, str] = {event: event.dimension.value for event in get_args(AnyEvent)}
+_WORKED_OUT_OF = {  # lanes, and what stays true while nothing is added to them
+    ("identity",): ("opened", "joined", "digest", "parameters"),
+    ("admission",): ("admissions", "last_epoch", "accept"),
+    ("admission", "effect"): ("_epochs", "_effects", "in_flight"),
 }
 
 
@@ -347,12 +344,13 @@ def fold(head: Head, *events: AnyEvent) -> Head:
     lanes: dict[str, tuple[Recorded, ...]] = {}
     for event in events:
         place += 1
-        lane = _LANE[event.dimension]
+        lane = _LANE[type(event)]
         lanes[lane] = (*(lanes.get(lane) or getattr(head, lane)), (place, event))
     after = msgspec.structs.replace(head, version=place, **lanes)
-    if "effect" not in lanes and "admission" not in lanes:
-        known = head.__dict__  # what was worked out of these two lanes stays true
-        after.__dict__.update([(name, known[name]) for name in ("_epochs", "_effects") if name in known])
+    if known := head.__dict__:
+        for needed, names in _WORKED_OUT_OF.items():
+            if lanes.keys().isdisjoint(needed):
+                after.__dict__.update({name: known[name] for name in names if name in known})
     return after
 
 

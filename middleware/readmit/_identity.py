@@ -63,7 +63,7 @@ def slot(scope: str, principal: str | None, tool: str) -> str:
 
 
 def equal_calls(slot: str, digest: str, key: str | None) -> str:
-    """Slot, digest and key in one name: denials, abandonments and racing first calls meet under it."""
+    """Slot, digest and key in one name: denials and abandonments are found under it."""
     return f"{slot}.{digest}" if key is None else f"{slot}.{digest}.{digest_bytes(key)[:32]}"
 
 
@@ -75,19 +75,25 @@ class Found(NamedTuple):
     """What the journal holds about a call.
 
     `named` has, for each name that was asked for, how often it was taken and the newest occurrence under it;
-    `open` the open occurrences with its slot, signature and digest, oldest first; `other_signature` open ones of the
-    slot under another signature.
+    `open` the open occurrences with its slot, signature and digest, oldest first, and `places` the highest place that
+    one of them has; `other_signature` open ones of the slot under another signature.
     """
 
     named: Mapping[str, tuple[int, Head | None]]
     open: Sequence[Head] = ()
     other_signature: Sequence[Head] = ()
+    places: int = 0
+
+    def taken(self, name: str) -> int:
+        """How often a name was taken."""
+        return self.named[name][0] if name in self.named else 0
 
 
 class Resolution(NamedTuple):
     """The occurrence of a call: `head` is None for a new one; `conflict` names what disagrees.
 
-    `names` are to be registered for it, each with the ordinal that makes two racing processes collide.
+    `names` are to be registered for it, each with the ordinal that makes two racing processes collide; two that mint
+    the same call without a name collide at its place among equal ones.
     """
 
     identity: Identity
@@ -100,9 +106,8 @@ class Resolution(NamedTuple):
 def resolve(call: Call, found: Found) -> Resolution:
     """Finds the occurrence of a call among what the journal holds."""
     names = call.names()
-    mint = "minted:" + call.equal
     if not (found.named or found.open or found.other_signature):
-        return Resolution(Identity.MINTED, None, (*((name, 1) for name in names.values()), (mint, 1)))
+        return Resolution(Identity.MINTED, None, tuple([(name, 1) for name in names.values()]))
     ordinals = {name: taken for name, (taken, _) in found.named.items()}
 
     def fresh(keep: Identity | None = None) -> tuple[tuple[str, int], ...]:
@@ -121,14 +126,14 @@ def resolve(call: Call, found: Found) -> Resolution:
         if head.opened.tool == call.tool and not head.admissions and not head.denials and not head.abandoned:
             return Resolution(rule, head, fresh(), changed=True)
         if rule is Identity.KEY and _without_effect(head) and not head.denials and not head.abandoned:
-            return Resolution(Identity.MINTED, None, (*fresh(Identity.KEY), (mint, ordinals.get(mint, 0) + 1)))
+            return Resolution(Identity.MINTED, None, fresh(Identity.KEY))
         return Resolution(rule, head, conflict=differing(call, head))
     for head in found.other_signature:
         if (call.key is None or head.opened.key is None) and not head.closed and _could_be(call, head):
             return Resolution(Identity.OPEN, head, conflict="signature")
     if head := _open_candidate(call, found.open):
         return Resolution(Identity.OPEN, head, fresh())
-    return Resolution(Identity.MINTED, None, (*fresh(), (mint, ordinals.get(mint, 0) + 1)))
+    return Resolution(Identity.MINTED, None, fresh())
 
 
 def _other_key(call: Call, head: Head) -> bool:

@@ -150,7 +150,7 @@ class Dimension(StrEnum):
     RECORD = "record"
 
 
-class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Something immutable that an event carries."""
 
 
@@ -228,7 +228,7 @@ class Request(Fact, frozen=True, kw_only=True):
     withheld_by: str | None = None  # the denied equal occurrence that keeps ambient authority away
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", gc=False):
     """Something that happened to one occurrence, at a time in nanoseconds since the Unix epoch."""
 
     dimension: ClassVar[Dimension]

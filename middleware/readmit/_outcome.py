@@ -191,8 +191,8 @@ def speak_for_outer(epoch: Epoch, head: Head) -> None:
     Where `effects_through="tools"` it speaks for it. Elsewhere it says only that something left, of which an exception,
     `Rejected` and `NotSent` included, says nothing.
     """
-    outer, effect = epoch.outer, head.effects()
-    if outer is None or effect.state is None:
+    outer = epoch.outer
+    if outer is None or (effect := head.effects()).state is None:
         return
     state, strength = _plain(effect.state, effect.present), effect.strength or Strength.TESTIMONY
     if outer.contract.effects_through == "tools":

@@ -11,26 +11,40 @@ from readmit._model import Outcome
 
 if TYPE_CHECKING:
     from readmit._epoch import Epoch
-    from readmit.journal._port import Change, Query
+    from readmit._fold import Head
+    from readmit._identity import Found
+    from readmit.journal._port import Change, Journal, Query
 
 
-class Find(Struct, frozen=True):
+class Find(Struct, frozen=True, gc=False):
     """Look a call up in the journal; answered with `Found`."""
 
     query: Query
 
+    def answer(self, journal: Journal) -> Found:
+        """What the journal answers."""
+        return journal.find(self.query)
 
-class Load(Struct, frozen=True):
+
+class Load(Struct, frozen=True, gc=False):
     """Read one occurrence; answered with its head, or None."""
 
     occurrence_id: str
 
+    def answer(self, journal: Journal) -> Head | None:
+        """What the journal answers."""
+        return journal.load(self.occurrence_id)
 
-class Append(Struct, frozen=True):
+
+class Append(Struct, frozen=True, gc=False):
     """Write to the journal; answered with the new heads. May raise `Stale`."""
 
     changes: Sequence[Change]
     durable: bool
+
+    def answer(self, journal: Journal) -> list[Head]:
+        """What the journal answers."""
+        return journal.append(self.changes, durable=self.durable)
 
 
 class Ask(Struct, frozen=True):

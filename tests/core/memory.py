@@ -25,6 +25,7 @@ class Store:
     slots: dict[str, str] = field(default_factory=dict)
     names: dict[str, Name] = field(default_factory=dict)
     closed: dict[str, bool] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)  # among open equal ones
     documents: dict[str, bytes] = field(default_factory=dict)
     dead: frozenset[str] = frozenset()
     texts: dict[str, bytes] = field(default_factory=dict)  # what was written, without what only a reader looks at
@@ -35,14 +36,21 @@ class Store:
             dict(self.slots),
             dict(self.names),
             dict(self.closed),
+            dict(self.places),
             dict(self.documents),
             self.dead,
             dict(self.texts),
         )
 
+    def equal(self, slot: str, signature: str, digest: str) -> list[Head]:
+        """Open occurrences that an equal call could be."""
+        here = [h for h in self.heads.values() if not self.closed[h.id] and self.slots[h.id] == slot]
+        return [h for h in here if h.opened.signature == signature and h.digest == digest]
+
     def apply(self, changes: Sequence[Change]) -> list[Head]:
         """All changes or none."""
         heads, names, texts = dict(self.heads), dict(self.names), dict(self.texts)
+        slots, places = dict(self.slots), dict(self.places)
         written = []
         for change in changes:
             head = heads.get(change.occurrence_id, Head(id=change.occurrence_id))
@@ -50,6 +58,9 @@ class Store:
                 raise Stale(f"version {head.version}, not {change.expected}")
             if change.check is not None:
                 change.check(head)
+            for name, ordinal in change.unless:
+                if any(o > ordinal for o, _ in names.get(name, ())):
+                    raise Stale(f"{name} was taken meanwhile")
             for event in change.events:
                 head = fold(head, event)
             for name, ordinal in change.names:
@@ -63,8 +74,11 @@ class Store:
             heads[head.id] = head
             written.append(head)
             if change.expected == 0:
-                self.slots[head.id] = change.slot
-        self.heads, self.names, self.texts = heads, names, texts
+                equal = self.equal(change.slot, head.opened.signature, head.opened.digest)
+                if any(places[h.id] == change.place for h in equal):
+                    raise Stale(f"place {change.place} is taken")
+                slots[head.id], places[head.id] = change.slot, change.place
+        self.heads, self.names, self.texts, self.slots, self.places = heads, names, texts, slots, places
         self.closed.update((head.id, head.closed) for head in written)
         return written
 
@@ -97,8 +111,9 @@ class MemoryJournal:
                 ordinal, occurrence = taken[-1]
                 named[name] = (ordinal, store.heads[occurrence])
         here = [h for h in store.heads.values() if not store.closed[h.id] and store.slots[h.id] == query.slot]
-        same = [h for h in here if h.opened.signature == query.signature and h.digest == query.digest]
-        return Found(named, same, [h for h in here if h.opened.signature != query.signature])
+        equal = store.equal(query.slot, query.signature, query.digest)
+        others = [h for h in here if h.opened.signature != query.signature]
+        return Found(named, equal, others, max((store.places[h.id] for h in equal), default=0))
 
     def load(self, occurrence_id: str) -> Head | None:
         return self.store.heads.get(occurrence_id)

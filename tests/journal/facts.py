@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
-from readmit._identity import equal_calls, slot
+from readmit._identity import slot
 from readmit._model import (
     Admitted,
     AnyEvent,
@@ -71,13 +71,9 @@ def query(digest: str = "d1", *names: str, signature: str = SIGNATURE, scope: st
     return Query(names, slot("s" if scope == "s" else scope, None, TOOL), signature, digest)
 
 
-def minted(digest: str = "d1", ordinal: int = 1) -> tuple[tuple[str, int], ...]:
-    return (("minted:" + equal_calls(SLOT, digest, None), ordinal),)
-
-
-def first(occurrence: str, *events: AnyEvent, names: tuple[tuple[str, int], ...] = ()) -> Change:
+def first(occurrence: str, *events: AnyEvent, names: tuple[tuple[str, int], ...] = (), place: int = 1) -> Change:
     """The change that mints an occurrence."""
-    return Change(occurrence, events, expected=0, names=names, slot=SLOT)
+    return Change(occurrence, events, expected=0, names=names, slot=SLOT, place=place)
 
 
 def evidence(occurrence: str, *events: AnyEvent) -> Change:

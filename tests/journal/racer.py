@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from readmit.journal import Change, SQLiteJournal, Stale
-from tests.journal.facts import admitted, first, minted, opened, query
+from tests.journal.facts import admitted, first, opened, query
 from tests.journal.processes import ready, wait_for_word
 
 TICK = 0.002  # seconds between two rounds
@@ -25,7 +25,7 @@ def race(journal: SQLiteJournal, me: str, rounds: int, start: float) -> Counter[
         found = journal.find(query(digest))
         if not found.open:
             try:
-                journal.append([first(f"{me}-{number}", opened(digest), names=minted(digest))], durable=False)
+                journal.append([first(f"{me}-{number}", opened(digest))], durable=False)
                 told["minted"] += 1
             except Stale:
                 told["stale"] += 1

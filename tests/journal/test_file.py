@@ -293,13 +293,13 @@ def test_a_full_database_refuses_and_goes_on_when_there_is_room(path: Path) -> N
     connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(JournalUnavailable, match="make room on its disk"):
         for number in range(1000):
-            journal.append([first(f"more{number}", opened(f"d{number}"))], durable=True)
+            journal.append([first(f"more{number}", opened(f"more{number}"))], durable=True)
     assert not connection.in_transaction
     assert journal.load("o1") == before
     assert journal.load(f"more{number}") is None
 
     connection.execute(f"PRAGMA max_page_count = {pages + 1000}")
-    journal.append([first(f"more{number}", opened(f"d{number}"))], durable=True)
+    journal.append([first(f"more{number}", opened(f"more{number}"))], durable=True)
     journal.close()
 
 
@@ -368,7 +368,7 @@ def test_a_damaged_file_is_said_to_be_damaged(path: Path) -> None:
 def test_an_event_that_nobody_wrote_is_not_skipped(path: Path) -> None:
     journal = SQLiteJournal(path)
     journal.append([first("o1", opened())], durable=False)
-    foreign(path, """INSERT INTO events VALUES ('o1', 2, '{"kind":"invented","at":1}')""")
+    foreign(path, """INSERT INTO events VALUES ('o1', 2, '[{"kind":"invented","at":1}]')""")
     with pytest.raises(JournalUnavailable, match="cannot be read: Invalid value 'invented'"):
         journal.load("o1")
     journal.append([first("o2", opened("d2"))], durable=False)  # others go on

@@ -32,7 +32,8 @@ def places(path: Path) -> int:
     """How many events the file itself has."""
     connection = sqlite3.connect(path)
     try:
-        return int(connection.execute("SELECT count(*) FROM events").fetchone()[0])
+        count = "SELECT sum(json_array_length(events)) FROM events"
+        return int(connection.execute(count).fetchone()[0])
     finally:
         connection.close()
 

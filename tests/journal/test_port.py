@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from readmit._fold import Head, fold_all
 from readmit._model import AnyEvent, EffectState
@@ -20,7 +21,6 @@ from tests.journal.facts import (
     ended,
     evidence,
     first,
-    minted,
     observed,
     opened,
     query,
@@ -76,18 +76,19 @@ def test_what_is_not_there_is_none(journal: Journal) -> None:
     assert journal.document("nothing") is None
     assert journal.named("no name") == []
     assert list(journal.open()) == []
-    assert journal.find(query("d1", "minted:x")) == ({}, [], [])
+    assert journal.find(query("d1", "key:x")) == ({}, [], [], 0)
 
 
 def test_the_open_ones_are_found_by_what_they_are(journal: Journal) -> None:
     for number in ("1", "2"):
-        journal.append([first(f"same{number}", opened(), names=minted(ordinal=int(number)))], durable=False)
+        journal.append([first(f"same{number}", opened(), place=int(number))], durable=False)
     journal.append([first("other-digest", opened("d2"))], durable=False)
     journal.append([first("other-signature", opened(signature="v1(euros)"))], durable=False)
     journal.append([first("other-scope", opened(scope="t"))], durable=False)
 
     found = journal.find(query())
     assert [h.id for h in found.open] == ["same1", "same2"]
+    assert found.places == 2
     assert [h.id for h in found.other_signature] == ["other-signature"]
     assert {h.id for h in journal.find(query(signature="v1(euros)")).other_signature} == {
         "same1",
@@ -98,7 +99,7 @@ def test_the_open_ones_are_found_by_what_they_are(journal: Journal) -> None:
 
 
 def test_a_closed_one_is_found_by_name_only(journal: Journal) -> None:
-    names = minted()
+    names = (("key:k", 1),)
     journal.append([first("o1", opened(), admitted(journal.owner), ended(), names=names)], durable=False)
     assert [h.id for h in journal.find(query()).open] == ["o1"]
 
@@ -155,11 +156,39 @@ def test_a_decision_on_an_old_version_writes_nothing(journal: Journal) -> None:
 
 
 def test_two_first_calls_cannot_both_take_a_name(journal: Journal) -> None:
-    journal.append([first("o1", opened(), names=minted())], durable=True)
+    journal.append([first("o1", opened(), names=(("key:k", 1),))], durable=True)
     with pytest.raises(Stale):
-        journal.append([first("o2", opened(), names=minted())], durable=True)
+        journal.append([first("o2", opened("d2"), names=(("key:k", 1),))], durable=True)
     assert journal.load("o2") is None
     assert [h.id for h in journal.open()] == ["o1"]
+
+
+def test_two_equal_first_calls_cannot_both_take_a_place(journal: Journal) -> None:
+    journal.append([first("o1", opened())], durable=True)
+    with pytest.raises(Stale):
+        journal.append([first("o2", opened())], durable=True)
+    assert journal.load("o2") is None
+    journal.append([first("o2", opened(), place=2)], durable=True)
+    assert [h.id for h in journal.find(query()).open] == ["o1", "o2"]
+
+
+def test_a_first_call_is_stale_if_a_name_was_taken_that_it_did_not_see(journal: Journal) -> None:
+    journal.append([first("o1", opened("d1"), names=(("denied:x", 0),))], durable=True)
+    change = first("o2", opened("d2"))
+    with pytest.raises(Stale, match="denied:x"):
+        journal.append([structs.replace(change, unless=(("abandoned:x", 0), ("denied:x", 0)))], durable=True)
+    assert journal.load("o2") is None
+    journal.append([structs.replace(change, unless=(("abandoned:x", 0), ("denied:x", 1)))], durable=True)
+
+
+def test_a_place_is_free_again_when_its_occurrence_is_closed(journal: Journal) -> None:
+    journal.append([first("o1", opened(), admitted(journal.owner), ended(), delivered())], durable=True)
+    assert journal.find(query()) == ({}, [], [], 0)
+    journal.append([first("o2", opened())], durable=True)
+    journal.append([Change("o1", (admitted(journal.owner, epoch=2, call="again"),), expected=4)], durable=False)
+    found = journal.find(query())
+    assert [h.id for h in found.open] == ["o1", "o2"]
+    assert found.places == 2
 
 
 def test_an_id_cannot_be_minted_twice(journal: Journal) -> None:
@@ -209,7 +238,7 @@ def test_a_check_sees_the_present_head_and_can_stop_the_write(journal: Journal) 
 
 def test_what_one_writes_the_other_reads_at_once(two: tuple[Journal, Journal]) -> None:
     one, other = two
-    one.append([first("o1", opened(), admitted(one.owner), names=minted())], durable=True)
+    one.append([first("o1", opened(), admitted(one.owner))], durable=True)
     assert [h.id for h in other.find(query()).open] == ["o1"]
     other.append([evidence("o1", observed(EffectState.COMMITTED))], durable=False)
     assert one.load("o1") == other.load("o1")
@@ -243,12 +272,15 @@ def test_the_check_of_one_sees_what_the_other_wrote(two: tuple[Journal, Journal]
     assert seen[-1] == 3
 
 
-def test_a_name_that_the_other_took_is_stale(two: tuple[Journal, Journal]) -> None:
+@pytest.mark.parametrize("names", [(), (("key:k", 1),)])
+def test_a_name_or_a_place_that_the_other_took_is_stale(
+    two: tuple[Journal, Journal], names: tuple[tuple[str, int], ...]
+) -> None:
     one, other = two
     assert one.find(query()).open == other.find(query()).open == []
-    one.append([first("o1", opened(), names=minted())], durable=True)
+    one.append([first("o1", opened(), names=names)], durable=True)
     with pytest.raises(Stale):
-        other.append([first("o2", opened(), names=minted())], durable=True)
+        other.append([first("o2", opened("d2" if names else "d1"), names=names)], durable=True)
 
 
 def test_each_owner_sees_the_other_alive_until_it_closes(two: tuple[Journal, Journal]) -> None:

@@ -193,12 +193,14 @@ async def test_a_cancellation_is_not_lost_when_the_intent_has_to_be_decided_agai
     @other.tool(effect="write", name="send")
     def quick(to: str) -> None:
         ran.append("quick")
+        raise TimeoutError
 
     journal.arrived.clear()
     journal.gate.clear()
     task = asyncio.create_task(send("ann"))
     await asyncio.to_thread(journal.arrived.wait, 10)
-    quick("ann")
+    with pytest.raises(TimeoutError):
+        quick("ann")
     task.cancel()
     await asyncio.sleep(0)
     journal.gate.set()

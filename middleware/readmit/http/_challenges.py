@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from authchallenge import parse_challenges
-
 from readmit._model import Challenge
 
 HEADERS = ("www-authenticate", "proxy-authenticate")
@@ -53,6 +51,8 @@ _NAMES = frozenset(header.encode() for header in HEADERS)
 
 def read(raw: str, header: str) -> list[Challenge]:
     """The challenges of one field value; one with an empty scheme if nothing in it can be read (RFC 9110 §11.3)."""
+    from authchallenge import parse_challenges  # most processes never meet a challenge
+
     parsed = parse_challenges(raw)
     if not parsed:
         return [Challenge(raw=raw, header=header)]

@@ -1,7 +1,9 @@
 """The journal's file: recognised, made, opened, and what to do when it cannot be used.
 
-`events` is the record and is only ever added to. `heads` has a row for each open occurrence: what a call is looked up
-by. A head is always folded from its events, so the two cannot disagree about anything that matters.
+`events` is the record and is only ever added to: a row has what was written of one occurrence in one transaction, under
+the place of its first event. Whoever decides has seen whole rows, so of two that decided on the same version both would
+write under the same place, and one is told. `heads` has a row for each open occurrence: what a call is looked up by. A
+head is always folded from its events, so the two cannot disagree about anything that matters.
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ APPLICATION_ID = 0x72646D74  # "rdmt"
 VERSION = 1
 PATIENCE = 10.0  # seconds to wait for another process that writes
 SCHEMA = (
-    "CREATE TABLE events (occurrence TEXT NOT NULL, place INTEGER NOT NULL, event TEXT NOT NULL,"
+    "CREATE TABLE events (occurrence TEXT NOT NULL, place INTEGER NOT NULL, events TEXT NOT NULL,"
     " PRIMARY KEY (occurrence, place)) WITHOUT ROWID",
-    "CREATE TABLE heads (slot TEXT NOT NULL, signature TEXT NOT NULL, digest TEXT NOT NULL, occurrence TEXT NOT NULL,"
-    " PRIMARY KEY (slot, signature, digest, occurrence)) WITHOUT ROWID",
+    "CREATE TABLE heads (slot TEXT NOT NULL, signature TEXT NOT NULL, digest TEXT NOT NULL, place INTEGER NOT NULL,"
+    " occurrence TEXT NOT NULL, PRIMARY KEY (slot, signature, digest, place)) WITHOUT ROWID",
     "CREATE TABLE names (name TEXT NOT NULL, ordinal INTEGER NOT NULL, occurrence TEXT NOT NULL,"
     " PRIMARY KEY (name, ordinal)) WITHOUT ROWID",
     "CREATE TABLE documents (fingerprint TEXT PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID",

@@ -26,7 +26,11 @@ class Change(Struct, frozen=True):
 
     `expected` is the version they were decided on: the journal writes nothing if it holds another one (`Stale`). With
     None they are evidence, which is true whatever came in between, and take the next places. `check` is asked with the
-    present head before such a write and may raise. `slot` goes with the first change of an occurrence.
+    present head before such a write and may raise.
+
+    Three go with the first change of an occurrence: `slot`; `place`, the one it takes among open equal occurrences, of
+    which two that race get one only; and `unless`, names with the ordinals that were seen: if one of them was taken
+    again meanwhile, the decision is stale.
     """
 
     occurrence_id: str
@@ -34,6 +38,8 @@ class Change(Struct, frozen=True):
     expected: int | None = None
     names: tuple[tuple[str, int], ...] = ()
     slot: str = ""
+    place: int = 1
+    unless: tuple[tuple[str, int], ...] = ()
     check: Callable[[Head], None] | None = None
 
 

@@ -14,17 +14,20 @@ from readmit._identity import slot
 from readmit._model import AnyEvent
 from readmit.journal._port import Change, Query, Stale
 
-_SINCE = "SELECT event FROM events WHERE occurrence = ? AND place > ? ORDER BY place"
+_SINCE = "SELECT events FROM events WHERE occurrence = ? AND place > ? ORDER BY place"
 _ADD = "INSERT INTO events VALUES (?, ?, ?)"
 _TAKE = "INSERT INTO names VALUES (?, ?, ?)"
 _TAKE_NEXT = "INSERT INTO names SELECT ?1, ?2 + coalesce(max(ordinal), 0) + 1, ?3 FROM names WHERE name = ?1"
 _NEWEST = "SELECT * FROM (SELECT name, ordinal, occurrence FROM names WHERE name = ?{} ORDER BY ordinal DESC LIMIT 1)"
-_OPEN = "INSERT OR IGNORE INTO heads VALUES (?, ?, ?, ?)"
-_CLOSE = "DELETE FROM heads WHERE slot = ? AND signature = ? AND digest = ? AND occurrence = ?"
+_TAKEN_SINCE = "SELECT 1 FROM names WHERE name = ? AND ordinal > ?"
+_EQUAL = "heads WHERE slot = ?1 AND signature = ?2 AND digest = ?3"
+_OPEN = "INSERT INTO heads VALUES (?1, ?2, ?3, ?5, ?4)"
+_OPEN_NEXT = f"INSERT INTO heads SELECT ?1, ?2, ?3, ?5 + coalesce(max(place), 0) + 1, ?4 FROM {_EQUAL}"
+_CLOSE = f"DELETE FROM {_EQUAL} AND occurrence = ?4"
 _KEPT = 1024  # heads
-Row = tuple[str, str, str, str]  # slot, signature, digest, occurrence
+Key = tuple[str, str, str, str]  # slot, signature, digest, occurrence
 _encode = msgspec.json.Encoder().encode
-_decode: Callable[[str], AnyEvent] = msgspec.json.Decoder(AnyEvent).decode
+_decode: Callable[[str], tuple[AnyEvent, ...]] = msgspec.json.Decoder(tuple[AnyEvent, ...]).decode
 
 
 class Matches(NamedTuple):
@@ -33,16 +36,18 @@ class Matches(NamedTuple):
     named: dict[str, tuple[int, str]]
     equal: list[str]
     other_signature: list[str]
+    places: int
 
 
 class Plan(NamedTuple):
     """What is to be written, and the heads that it leaves."""
 
     heads: list[Head]
-    events: list[tuple[str, int, str]]
+    events: list[tuple[str, int, str]]  # with the place of the first
     names: list[tuple[str, int, str]]  # ordinal 0: the next
-    closed: list[Row]
-    opened: list[Row]
+    closed: list[Key]
+    opened: list[tuple[str, str, str, str, int]]  # place 0: the next
+    unless: list[tuple[str, int]]
 
 
 class Heads:
@@ -63,7 +68,7 @@ class Heads:
         """One head as the file has it, with version 0 if it has none: what is at hand, and what came after."""
         head = self._open.get(occurrence) or Head(id=occurrence)
         rows = c.execute(_SINCE, (occurrence, head.version)).fetchall()
-        return fold(head, *[_decode(text) for (text,) in rows]) if rows else head
+        return fold(head, *[event for (text,) in rows for event in _decode(text)]) if rows else head
 
     def plan(self, c: sqlite3.Cursor, changes: Sequence[Change]) -> Plan:
         """What the changes come to. Where a head was behind the file, the place of its next event is taken there.
@@ -71,24 +76,23 @@ class Heads:
         Raises:
             Stale: a version is not the expected one.
         """
-        plan = Plan([], [], [], [], [])
+        plan = Plan([], [], [], [], [], [])
         written: dict[str, Head] = {}
         for change in changes:
             occurrence, expected, events = change.occurrence_id, change.expected, change.events
             before = written.get(occurrence) or self._before(c, occurrence, expected)
-            place = before.version
-            if expected is not None and place != expected:
-                raise Stale(f"version {place}, not {expected}")
+            if expected is not None and before.version != expected:
+                raise Stale(f"version {before.version}, not {expected}")
             if change.check is not None:
                 change.check(before)
-            for event in events:
-                place += 1
-                plan.events.append((occurrence, place, _encode(event).decode()))
+            if events:
+                plan.events.append((occurrence, before.version + 1, _encode(events).decode()))
+            plan.unless.extend(change.unless)
             for name, ordinal in change.names:
                 plan.names.append((name, ordinal, occurrence))
             head = written[occurrence] = fold(before, *events)
             plan.heads.append(head)
-            _index(plan, before, head)
+            _index(plan, before, head, change.place if expected == 0 else 0)
         return plan
 
     def _before(self, c: sqlite3.Cursor, occurrence: str, expected: int | None) -> Head:
@@ -110,47 +114,54 @@ class Heads:
 
 
 def write(c: sqlite3.Cursor, plan: Plan) -> None:
-    """Carries a plan out, inside a transaction; one that is a single event needs none.
+    """Carries a plan out, inside a transaction; one that is a single row needs none.
 
     Raises:
         sqlite3.IntegrityError: a place or a name is taken.
+        Stale: a name was taken that must not be.
     """
+    execute = c.execute
+    for seen in plan.unless:
+        if execute(_TAKEN_SINCE, seen).fetchone():
+            raise Stale(f"{seen[0]} was taken meanwhile")
     for name in plan.names:
-        c.execute(_TAKE if name[1] else _TAKE_NEXT, name)
-    for row in plan.closed:
-        c.execute(_CLOSE, row)
+        execute(_TAKE if name[1] else _TAKE_NEXT, name)
+    for key in plan.closed:
+        execute(_CLOSE, key)
     for row in plan.opened:
-        c.execute(_OPEN, row)
-    if len(plan.events) == 1:
-        c.execute(_ADD, plan.events[0])
-    else:
-        c.executemany(_ADD, plan.events)
+        execute(_OPEN if row[4] else _OPEN_NEXT, row)
+    for events in plan.events:
+        execute(_ADD, events)
 
 
 def single(plan: Plan) -> bool:
-    """Whether it is one event and nothing else: SQLite makes a transaction of it."""
+    """Whether it is one row: SQLite makes a transaction of it."""
     return len(plan.events) == 1 and not (plan.names or plan.closed or plan.opened)
 
 
 def matches(c: sqlite3.Cursor, query: Query) -> Matches:
     """What the file holds about a call, all of it true at one time."""
-    found = Matches({}, [], [])
+    named: dict[str, tuple[int, str]] = {}
+    equal: list[str] = []
+    others: list[str] = []
+    places = 0
     rows = c.execute(_lookup(len(query.names)), (query.slot, query.signature, query.digest, *query.names)).fetchall()
-    for what, ordinal, occurrence in rows:
+    for what, number, occurrence in rows:
         if what == 1:
-            found.equal.append(occurrence)
+            equal.append(occurrence)
+            places = max(places, number)
         elif what == 2:
-            found.other_signature.append(occurrence)
+            others.append(occurrence)
         else:
-            found.named[what] = ordinal, occurrence
-    return found
+            named[what] = number, occurrence
+    return Matches(named, equal, others, places)
 
 
 @lru_cache
 def _lookup(names: int) -> str:
     return " UNION ALL ".join(
         (
-            "SELECT 1, 0, occurrence FROM heads WHERE slot = ?1 AND signature = ?2 AND digest = ?3",
+            f"SELECT 1, place, occurrence FROM {_EQUAL}",
             "SELECT 2, 0, occurrence FROM heads WHERE slot = ?1 AND signature < ?2",
             "SELECT 2, 0, occurrence FROM heads WHERE slot = ?1 AND signature > ?2",
             *(_NEWEST.format(n + 4) for n in range(names)),
@@ -158,17 +169,17 @@ def _lookup(names: int) -> str:
     )
 
 
-def _index(plan: Plan, before: Head, head: Head) -> None:
+def _index(plan: Plan, before: Head, head: Head, place: int) -> None:
     """Keeps `heads` as it is: a row for each occurrence that is open, under its present digest."""
     was, now = before.version > 0 and not before.closed, not head.closed
     if was and now and (head.identity is before.identity or head.digest == before.digest):
         return
     if was:
-        plan.closed.append(_row(before))
+        plan.closed.append(_key(before))
     if now:
-        plan.opened.append(_row(head))
+        plan.opened.append((*_key(head), place))
 
 
-def _row(head: Head) -> Row:
+def _key(head: Head) -> Key:
     opened = head.opened
     return slot(opened.scope, opened.principal, opened.tool), opened.signature, head.digest, head.id
