@@ -76,7 +76,7 @@ MUTATIONS = (
     Mutation(
         "a denial is terminal (row 3)",
         "_admission.py",
-        "    if head.denials:\n        return Refuse(Refusal.DENIED",
+        "    if head.denied:\n        return Refuse(Refusal.DENIED",
         "    if False:\n        return Refuse(Refusal.DENIED",
         explored("keys of two principals, with approval"),
     ),
