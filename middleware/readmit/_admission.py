@@ -79,7 +79,8 @@ def decide(contract: Contract, head: Head, permits: Grants, request: Request, po
         One of `Admit`, `Return`, `Wait`, `Reconcile`, `Refuse`; the first matching row of the table.
     """
     if request.conflict is not None:  # row 1
-        return Refuse(Refusal.CONFLICT, request.conflict, ("identity",), _ends(head, head.effects(), request))
+        ends = () if head.closed else _ends(head, head.effects(), request)
+        return Refuse(Refusal.CONFLICT, request.conflict, ("identity",), ends)
     if head.version == 1 and not request.approval and request.withheld_by is None:
         return Admit(Justification.FIRST_ATTEMPT)  # row 8, at once: nothing happened yet, nobody has to be asked
     epochs = head.epochs()

@@ -28,6 +28,8 @@ from readmit._model import Challenge, RecoveryKind, Refusal
 class ReadmitError(Exception):
     """Base of all errors of this library."""
 
+    __module__ = "readmit"
+
 
 class JournalUnavailable(ReadmitError):
     """The journal cannot be opened or written: an effectful call is not sent, a read-only call runs.
@@ -38,11 +40,15 @@ class JournalUnavailable(ReadmitError):
         written: it is in the journal, but a power failure may undo it: nothing may be done on the strength of it.
     """
 
+    __module__ = "readmit"
+
     written = False
 
 
 class OperatorError(ReadmitError):
     """An operator's call names something the journal does not hold, or that has moved on since it was shown."""
+
+    __module__ = "readmit"
 
 
 class Refused(ReadmitError):
@@ -57,6 +63,8 @@ class Refused(ReadmitError):
         remedies: what can open them: sign_in, approve, reconcile, accept, compensate, abandon, declare_unknown.
         request_id: the approval request that waits for a verdict, if one does.
     """
+
+    __module__ = "readmit"
 
     def __init__(
         self,
@@ -112,17 +120,25 @@ def _rebuild(cls: type[Refused], state: dict[str, Any]) -> Refused:
 class ApprovalRequired(Refused):
     """A person must approve this call, or denied it; `request_id` is what `approve` and `deny` name."""
 
+    __module__ = "readmit"
+
 
 class RecoveryPending(Refused):
     """A challenge is unanswered: somebody has to sign in. `challenges` are for the host alone."""
+
+    __module__ = "readmit"
 
 
 class ReplayRefused(Refused):
     """The effect of an earlier attempt is there, unknown or in flight, and nothing justifies a repeat."""
 
+    __module__ = "readmit"
+
 
 class OccurrenceConflict(Refused):
     """One identity, different content: `detail` names the parameter that differs."""
+
+    __module__ = "readmit"
 
 
 def refused(occurrence_id: str, tool: str, reason: Refusal, **more: Any) -> Refused:

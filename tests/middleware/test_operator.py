@@ -694,7 +694,10 @@ def test_a_compensation_names_the_newest_epoch(stage: Stage) -> None:
 
 
 def test_a_compensation_during_which_an_epoch_began_is_not_recorded(stage: Stage) -> None:
-    tool = Tool(stage.guard, contract=Contract(idempotent=True), compensate=lambda question: tool.lost("ann"))
+    def refund(question: Question) -> None:
+        tool.lost("ann")
+
+    tool = Tool(stage.guard, contract=Contract(idempotent=True), compensate=refund)
     tool.lost("ann")
     occurrence = stage.waiting().occurrence_id
     with pytest.raises(readmit.OperatorError, match=r"epoch 2: look at it again\. The compensate hook has run"):
