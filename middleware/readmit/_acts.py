@@ -36,6 +36,9 @@ class Acts:
     def show(self, occurrence_id: str) -> Head:
         """One occurrence with all its events.
 
+        Args:
+            occurrence_id: the whole id, as `pending` and every refusal give it.
+
         Raises:
             OperatorError: the journal holds no such occurrence.
         """

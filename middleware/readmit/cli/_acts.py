@@ -146,7 +146,7 @@ def declare_unknown(id: str, /, *, epoch: int, by: str, session: Given) -> int:
     """Give up on an epoch that hangs: its effect is unknown from then on, and its owner is fenced.
 
     Args:
-        id: the occurrence, or a prefix that only one open occurrence has.
+        id: the occurrence, or a beginning of its id that no other has.
         epoch: the epoch that is in flight, as `pending` showed it.
         by: who gives it up.
         session: of this command line.
@@ -170,7 +170,7 @@ def abandon(id: str, /, *, by: str, statement: str = "", session: Given) -> int:
     """Close an occurrence for good. What may have happened stays as it is; a later equal call is a new one.
 
     Args:
-        id: the occurrence, or a prefix that only one open occurrence has.
+        id: the occurrence, or a beginning of its id that no other has.
         by: who closes it.
         statement: why, in so many words; needed where the effect is unknown, or there but not delivered.
         session: of this command line.

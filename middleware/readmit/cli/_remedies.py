@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from readmit._operator import Pending
@@ -47,15 +48,15 @@ _ALL = {
 }
 
 
-def remedy(name: str, pending: Pending, *, short: str) -> Remedy:
-    """A remedy of one occurrence; `short` is its id as people may type it."""
+def remedy(name: str, pending: Pending, *, short: Mapping[str, str]) -> Remedy:
+    """A remedy of one occurrence; `short` has its ids as people may type them."""
     known = _ALL[name]
     command = known.command.format(
-        id=short,
+        id=short[pending.occurrence_id],
         epoch=pending.epoch,
         scope=quoted(pending.scope),
         principal=f" --principal {quoted(pending.principal)}" if pending.principal is not None else "",
-        request=pending.request_id or "REQUEST",
+        request=short.get(pending.request_id or "", "REQUEST"),
     )
     return Remedy(known.meaning, command)
 

@@ -29,6 +29,7 @@ def recorded(session: Session, guard: Guard, act: Act, via: str, occurrences: li
                 "effect": view.head.effects().state,
                 "open": not view.head.closed,
                 "remedies": list(view.pending.remedies) if view.pending else [],
+                "next_call": {"decision": view.next_call.decision, "why": view.next_call.why or None},
             }
             for view in views
         ],
@@ -39,7 +40,8 @@ def recorded(session: Session, guard: Guard, act: Act, via: str, occurrences: li
     if permit := ids.get("permit_id"):
         text.append(f", permit {permit}")
     for view in views:
-        text.append(f"\n  {clean(view.head.opened.tool)} {view.short}: {_stands(view)}")
+        text.append(f"\n  {clean(view.head.opened.tool)} {view.short[view.head.id]}: {_stands(view)}")
+        text.append(f"\n  {clean(view.next_call.said)}", style="bold")
     session.answer(plain(document), text)
     return Exit.DONE
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 WHOLE_TIME = 13  # characters of a UUIDv7 that hold its millisecond
@@ -50,21 +50,19 @@ def since(at: int, start: int) -> str:
     return "+" + age(timedelta(microseconds=(at - start) // 1000))
 
 
-def shortened(ids: Iterable[str]) -> dict[str, str]:
-    """Each id with its shortest prefix that is unique among them; never shorter than a UUIDv7's whole time.
+def shortened(one: str, beginning: Callable[[str], Sequence[str]]) -> str:
+    """The shortest prefix of an id that no other has; never shorter than a UUIDv7's whole time.
+
+    Args:
+        one: the id.
+        beginning: all ids that begin with a text.
 
     Example:
-        >>> shortened(["0199b2c4-1a2b-7f31-8000", "0199b2c4-1a2b-7f42-8000"])["0199b2c4-1a2b-7f31-8000"]
+        >>> known = ["0199b2c4-1a2b-7f31-8000", "0199b2c4-1a2b-7f42-8000"]
+        >>> shortened(known[0], lambda text: [one for one in known if one.startswith(text)])
         '0199b2c4-1a2b-7f3'
     """
-    known = sorted(set(ids))
-    short = {}
-    for i, one in enumerate(known):
-        length = WHOLE_TIME
-        for other in (*known[max(0, i - 1) : i], *known[i + 1 : i + 2]):
-            while one[:length] == other[:length] and length < len(one):
-                length += 1
-        while length < len(one) and one[length - 1] == "-":
-            length += 1
-        short[one] = one[:length]
-    return short
+    length = WHOLE_TIME
+    while length < len(one) and (one[length - 1] == "-" or len(beginning(one[:length])) > 1):
+        length += 1
+    return one[:length]

@@ -19,6 +19,8 @@ _ADD = "INSERT INTO events VALUES (?, ?, ?)"
 _TAKE = "INSERT INTO names VALUES (?, ?, ?)"
 _TAKE_NEXT = "INSERT INTO names SELECT ?1, ?2 + coalesce(max(ordinal), 0) + 1, ?3 FROM names WHERE name = ?1"
 _NEWEST = "SELECT * FROM (SELECT name, ordinal, occurrence FROM names WHERE name = ?{} ORDER BY ordinal DESC LIMIT 1)"
+_OCCURRENCES = "SELECT DISTINCT occurrence FROM events WHERE occurrence BETWEEN ? AND ? ORDER BY 1 LIMIT 20"
+_NAMES = "SELECT DISTINCT name FROM names WHERE name BETWEEN ? AND ? ORDER BY 1 LIMIT 20"
 _OPEN = "INSERT OR IGNORE INTO heads VALUES (?, ?, ?, ?)"
 _CLOSE = "DELETE FROM heads WHERE slot = ? AND signature = ? AND digest = ? AND occurrence = ?"
 _KEPT = 1024  # heads
@@ -144,6 +146,14 @@ def matches(c: sqlite3.Cursor, query: Query) -> Matches:
         else:
             found.named[what] = ordinal, occurrence
     return found
+
+
+def beginning(c: sqlite3.Cursor, kind: str, prefix: str) -> list[str]:
+    """Ids that begin with a text: those of occurrences, or what names of a kind hold."""
+    before = "" if kind == "occurrence" else f"{kind}:"
+    query = _OCCURRENCES if kind == "occurrence" else _NAMES
+    rows = c.execute(query, (before + prefix, before + prefix + "\U0010ffff")).fetchall()
+    return [text.removeprefix(before) for (text,) in rows]
 
 
 @lru_cache
