@@ -26,7 +26,7 @@ _ALL = {
         "readmit approve {request} --by NAME",
     ),
     "reconcile": Remedy(
-        "Look at the service whether the effect is there, and record what you found.",
+        "Look at the service whether the effect is there, and record what you found: --present, --absent or --unclear.",
         "readmit reconcile {id} --epoch {epoch} --by NAME --present RECEIPT",
     ),
     "accept": Remedy(

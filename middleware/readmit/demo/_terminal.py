@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
@@ -17,6 +18,7 @@ from rich.text import Text
 
 import readmit
 from readmit._fold import Head
+from readmit._operator import Pending
 from readmit.demo._narrator import Narrator
 from readmit.demo._report import GUARDED, UNGUARDED, DemoReport
 from readmit.demo._sides import Told
@@ -123,6 +125,20 @@ class Terminal(Narrator):
         )
         self._print(_rows(rows))
 
+    def left_open(self, left: Sequence[Pending]) -> None:
+        """What is open now, and stays so."""
+        self._begin(
+            "Two are left for you",
+            "Nobody answers now, and the journal keeps them: the commands at the end are for you to try.",
+        )
+        rows = []
+        for pending in left:
+            text = "its answer was lost: the effect is unknown, and nobody has looked"
+            if pending.request_id is not None:
+                text = "asked for an approval, and nobody has answered: nothing was sent"
+            rows.append((pending.tool, text, "yellow"))
+        self._print(_rows(tuple(rows)))
+
     def analysed(self, report: DemoReport) -> None:
         """The traces were read."""
         self._begin(
@@ -150,13 +166,28 @@ class Terminal(Narrator):
         """Where it all is, what to try, and the servers' own count."""
         self._begin("Look for yourself", None)
         command, journal = _command(), shlex.quote(str(report.journal))
-        commands = (
-            f"{command} show {report.occurrence_id} --journal {journal}",
-            f"{command} pending --journal {journal}",
-            f"{command} analyze {shlex.quote(str(report.traces))}",
-        )
-        for line in commands:
+        commands = [
+            ("the story above", f"{command} show {report.occurrence_id} --journal {journal}"),
+            ("what is open", f"{command} pending --journal {journal}"),
+        ]
+        for waiting in report.left:
+            what = f"a finding on {waiting.tool}"
+            act = f"reconcile {waiting.occurrence_id} --epoch {waiting.epoch} --by me --present receipt-1"
+            if waiting.request_id is not None:
+                what = f"a verdict on {waiting.tool}"
+                act = f"approve {waiting.request_id} --by me"
+            commands.append((what, f"{command} {act} --journal {journal}"))
+        commands.append(("the findings", f"{command} analyze {shlex.quote(str(report.traces))}"))
+        for what, line in commands:
+            self._print(Text(f"# {what}", style="dim"))
             self._console.print(Text(f"  {line}", style="cyan"), soft_wrap=True)
+        self._print(
+            Text(
+                "\nAt a terminal reconcile and approve ask you first. A script needs the key that "
+                f"`{command} operator-key set --journal {journal}` makes.",
+                style="dim",
+            )
+        )
         self._console.print()
         for name, path in (("folder", report.directory), ("journal", report.journal), ("traces", report.traces)):
             self._console.print(Text.assemble((f"  {name:<8}", "dim"), str(path)), soft_wrap=True)
