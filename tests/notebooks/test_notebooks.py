@@ -79,9 +79,8 @@ def test_first_look_at_traces_of_one_s_own(tmp_path: Path, monkeypatch: pytest.M
 def test_first_look_at_traces_without_a_duplicate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     traces = tmp_path / "traces"
     traces.mkdir()
-    with Scene(traces / "one.jsonl", service="one") as scene, scene.span("run"):
-        with scene.tool("send_message", '{"to": "ada"}'):
-            scene.send(200)
+    with Scene(traces / "one.jsonl", service="one") as scene, scene.tool("send_message", '{"to": "ada"}'):
+        scene.send(200)
     monkeypatch.setenv("READMIT_TRACES", str(traces))
     notebook, findings = run("01_first_look.ipynb", tmp_path)
     assert findings == []
