@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from readmit import Guard
 from readmit.cli import _ids, main
 from tests.cli.commands import readmit
 from tests.cli.conftest import Scene
+
+CALLED = "readmit" if shutil.which("readmit") else f"{sys.executable} -m readmit.cli"
 
 
 def short(scene: Scene, kind: str, id: str) -> str:
@@ -53,7 +57,7 @@ def test_pending_for_people(scene: Scene, columns: int) -> None:
         assert word in done.out
     assert short(scene, "occurrence", scene.unknown) in done.out
     assert f"request {short(scene, 'request', scene.request)}" in " ".join(done.out.split())
-    assert f"readmit show ID --journal {scene.journal}" in " ".join(done.out.split())
+    assert f"{CALLED} show ID --journal {scene.journal}" in " ".join(done.out.split())
 
 
 def test_the_journal_is_found_as_the_library_finds_it(scene: Scene) -> None:
@@ -96,7 +100,7 @@ def test_show_for_scripts(scene: Scene) -> None:
 def test_show_for_people(scene: Scene, columns: int) -> None:
     done = readmit("show", scene.unknown, "--journal", scene.journal, columns=columns)
     assert done.code == 0, done.err
-    commands = [line for line in done.out.splitlines() if line.startswith("    readmit ")]
+    commands = [line for line in done.out.splitlines() if line.startswith(f"    {CALLED} ")]
     assert len(commands) == 4 and all(line.endswith(f" --journal {scene.journal}") for line in commands)
     assert max(len(line) for line in done.out.splitlines() if line not in commands) <= columns
     text = " ".join(done.out.split())
@@ -106,8 +110,8 @@ def test_show_for_people(scene: Scene, columns: int) -> None:
         scene.unknown,
         "first_attempt",
         "TimeoutError",
-        "readmit reconcile",
-        "readmit accept",
+        f"{CALLED} reconcile",
+        f"{CALLED} accept",
         "may happen twice",
     ):
         assert word in text

@@ -18,7 +18,7 @@ from readmit._model import AnyEvent, Dimension
 from readmit._operator import Pending
 from readmit.cli._events import words
 from readmit.cli._remedies import remedy
-from readmit.cli._text import age, clean, since, when
+from readmit.cli._text import age, called, clean, since, when
 from readmit.cli._view import View
 
 WIDE = 110  # columns from which every lane gets a column of its own
@@ -73,7 +73,7 @@ def pending_table(entries: Sequence[Pending], short: Mapping[str, str], more: st
         )
     footer = Text.assemble(
         f"{len(entries)} open. ",
-        (f"readmit show ID{more}", "bold"),
+        (f"{called()} show ID{more}", "bold"),
         " tells the story of one and the command for each remedy.",
     )
     return Group(table, footer)
@@ -230,5 +230,5 @@ def _ends(view: View, more: str) -> RenderableType:
     for name in view.pending.remedies:
         known = remedy(name, view.pending, short=view.short)
         lines.append(Padding(Text.assemble((name, "bold"), f"  {known.meaning}"), (0, 0, 0, 2)))
-        lines.append(Text(f"    {known.command}{more}", style="cyan", no_wrap=True, overflow="ignore"))
+        lines.append(Text(f"    {called()} {known.command}{more}", style="cyan", no_wrap=True, overflow="ignore"))
     return Group(*lines)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 
 WHOLE_TIME = 13  # characters of a UUIDv7 that hold its millisecond
 
@@ -19,6 +23,14 @@ def clean(text: str) -> str:
         'pay 5\\x1b[2Kpay 1'
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def called() -> str:
+    """How the reader can call this command: by its name, else as it was called."""
+    if shutil.which("readmit"):
+        return "readmit"
+    name = Path(sys.argv[0])
+    return shlex.quote(str(name)) if name.name == "readmit" else f"{shlex.quote(sys.executable)} -m readmit.cli"
 
 
 def age(span: timedelta) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from rich.text import Text
 import readmit
 from readmit._fold import Head
 from readmit._operator import Pending
+from readmit.cli._text import called
 from readmit.demo._narrator import Narrator
 from readmit.demo._report import GUARDED, UNGUARDED, DemoReport
 from readmit.demo._sides import Told
@@ -165,7 +164,7 @@ class Terminal(Narrator):
     def closes(self, report: DemoReport) -> None:
         """Where it all is, what to try, and the servers' own count."""
         self._begin("Look for yourself", None)
-        command, journal = _command(), shlex.quote(str(report.journal))
+        command, journal = called(), shlex.quote(str(report.journal))
         commands = [
             ("the story above", f"{command} show {report.occurrence_id} --journal {journal}"),
             ("what is open", f"{command} pending --journal {journal}"),
@@ -181,13 +180,8 @@ class Terminal(Narrator):
         for what, line in commands:
             self._print(Text(f"# {what}", style="dim"))
             self._console.print(Text(f"  {line}", style="cyan"), soft_wrap=True)
-        self._print(
-            Text(
-                "\nAt a terminal reconcile and approve ask you first. A script needs the key that "
-                f"`{command} operator-key set --journal {journal}` makes.",
-                style="dim",
-            )
-        )
+        self._print(Text("# reconcile and approve ask you first; a script needs the key that this makes", style="dim"))
+        self._console.print(Text(f"  {command} operator-key set --journal {journal}", style="cyan"), soft_wrap=True)
         self._console.print()
         for name, path in (("folder", report.directory), ("journal", report.journal), ("traces", report.traces)):
             self._console.print(Text.assemble((f"  {name:<8}", "dim"), str(path)), soft_wrap=True)
@@ -223,14 +217,6 @@ class Terminal(Narrator):
             Panel(theirs, title="unguarded", title_align="left", border_style="red"),
         )
         self._print(grid)
-
-
-def _command() -> str:
-    """How the reader can call readmit: by its name, else as it was called."""
-    if shutil.which("readmit"):
-        return "readmit"
-    called = Path(sys.argv[0])
-    return shlex.quote(str(called)) if called.name == "readmit" else f"{shlex.quote(sys.executable)} -m readmit.cli"
 
 
 def _lines(told: Told, rows: tuple[tuple[str, str, str], ...]) -> RenderableType:
