@@ -112,6 +112,8 @@ class Operator(Verdicts):
     def accept(self, occurrence_id: str, *, epoch: int, by: str, statement: str, via: str = "api") -> None:
         """Accepts that the epochs up to `epoch` may have had their effect: one repeat may follow. Grants nothing.
 
+        Nothing runs by itself: the program has to make the call again.
+
         Args:
             occurrence_id: the occurrence.
             epoch: the newest epoch, as `pending` showed it.

@@ -25,6 +25,8 @@ class Verdicts(Acts):
     def approve(self, request_id: str, *, by: str, expires: timedelta | None = None, via: str = "api") -> str:
         """Grants one dispatch of exactly what a request showed. A repeat is inert, also after use.
 
+        Nothing runs by itself: the program has to make the call again, and that call uses the approval.
+
         Args:
             request_id: of the request, as `pending` shows it; a click on an old one answers nothing newer.
             by: who approves.
@@ -130,6 +132,8 @@ class Verdicts(Acts):
         via: str = "api",
     ) -> str:
         """A sign-in: restores authority where a challenge took it, and says nothing about any effect.
+
+        Nothing runs by itself: the program has to make the call again, and it is refused while its effect is unknown.
 
         Args:
             principal: who signed in, as `scope(…, principal=…)` names them.

@@ -81,6 +81,20 @@ MUTATIONS = (
         explored("keys of two principals, with approval"),
     ),
     Mutation(
+        "only an older request is superseded",
+        "_fold.py",
+        "return frozenset(asked[:-1])",
+        "return frozenset(asked)",
+        explored("keys of two principals, with approval"),
+    ),
+    Mutation(
+        "nothing runs on the permit of a request that was denied",
+        "_authority.py",
+        "if permit.request in head.denials:",
+        "if False:",
+        explored("keys of two principals, with approval"),
+    ),
+    Mutation(
         "absence never overrides committed evidence",
         "_effect.py",
         "        if epoch.evidence is not None and epoch.stands(undone):",

@@ -226,6 +226,8 @@ def _asked(head: Head, asked: Suspended) -> tuple[tuple[str, str | None], ...]:
 
 def _verdicts(head: Head, asked: Suspended, verdict: str) -> tuple[str, ...]:
     """What was said about this request before, and whether it still waits."""
+    if head.confirmation is not None and asked.id in head.superseded:
+        return (f"A newer request of this call was made ({head.confirmation.id}): this answers nothing newer.",)
     approved = any(granted.permit.request == asked.id for _, granted in head.grants)
     denied = asked.id in head.denials
     if approved if verdict == "deny" else denied:
@@ -233,7 +235,4 @@ def _verdicts(head: Head, asked: Suspended, verdict: str) -> tuple[str, ...]:
         return (f"This request was {other} before. Two verdicts that differ are a conflict: nothing runs on either.",)
     if approved or denied:
         return ("This request has the same verdict already: nothing will change.",)
-    newest = head.confirmation
-    if newest is not None and newest.id != asked.id:
-        return (f"A newer request of this call waits ({newest.id}): this answers nothing newer.",)
     return ()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from readmit._guard import Guard
@@ -39,10 +41,11 @@ def recorded(session: Session, guard: Guard, act: Act, via: str, occurrences: li
     )
     if permit := ids.get("permit_id"):
         text.append(f", permit {permit}")
+    lines: list[RenderableType] = [text]
     for view in views:
-        text.append(f"\n  {clean(view.head.opened.tool)} {view.short[view.head.id]}: {_stands(view)}")
-        text.append(f"\n  {clean(view.next_call.said)}", style="bold")
-    session.answer(plain(document), text)
+        stands = Text(f"{clean(view.head.opened.tool)} {view.short[view.head.id]}: {_stands(view)}")
+        lines.append(Padding(Text.assemble(stands, "\n", (clean(view.next_call.said), "bold")), (0, 0, 0, 2)))
+    session.answer(plain(document), Group(*lines))
     return Exit.DONE
 
 

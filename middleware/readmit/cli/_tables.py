@@ -199,7 +199,7 @@ def _permits(view: View) -> Table:
     table.add_column("granted by", overflow="fold", ratio=2)
     table.add_column("uses")
     table.add_column("expires", overflow="fold", ratio=2)
-    table.add_column("state", overflow="fold", ratio=2)
+    table.add_column("state", overflow="fold", ratio=3)
     for permit in view.permits:
         table.add_row(*_permit_cells(permit, short))
     for request in sorted(view.head.denials):
