@@ -233,7 +233,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @kept
     def denied(self) -> bool:
         """Whether a person said no to what was asked last, which is terminal."""
-        return bool(self.denials - self.superseded)
+        return bool(self.denials) and not self.denials <= self.superseded
 
     @kept
     def contradicted(self) -> bool:
