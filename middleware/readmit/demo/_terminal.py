@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-import httpx
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.rule import Rule
@@ -18,6 +17,7 @@ import readmit
 from readmit._fold import Head
 from readmit._operator import Pending
 from readmit.cli._text import called
+from readmit.demo._layout import as_gates, as_lines, as_rows
 from readmit.demo._narrator import Narrator
 from readmit.demo._report import GUARDED, UNGUARDED, DemoReport
 from readmit.demo._sides import Told
@@ -62,7 +62,7 @@ class Terminal(Narrator):
             ("effect", f"{epoch.evidence.state} ({epoch.evidence.rule})", "bold red"),
             ("recovery", f"{head.recovery_state}: {schemes}", "yellow"),
         )
-        self._sides(_lines(ours, decided), _lines(theirs, (("agent", "told 401: sign in again", ""),)))
+        self._sides(as_lines(ours, decided), as_lines(theirs, (("agent", "told 401: sign in again", ""),)))
 
     def login(self, head: Head) -> None:
         """The login was renewed."""
@@ -70,7 +70,7 @@ class Terminal(Narrator):
         (_, granted), effect = head.grants[-1], head.effects()
         who = f"{granted.permit.source} of {granted.permit.granted_by}"
         self._print(
-            _gates(
+            as_gates(
                 ("recovery", True, f"{head.recovery_state}: the challenge is answered"),
                 ("authority", True, f"{who}, granted after epoch {granted.permit.after_epoch}"),
                 ("effect", False, f"still {effect.state} ({effect.rule})"),
@@ -88,7 +88,9 @@ class Terminal(Narrator):
             ("effect", "closed: nothing justifies a repeat", "bold red"),
             ("ends it", ", ".join(refused.remedies), ""),
         )
-        self._sides(_lines(ours, decided), _lines(theirs, (("agent", f"told that it is sent, {theirs.value}", ""),)))
+        self._sides(
+            as_lines(ours, decided), as_lines(theirs, (("agent", f"told that it is sent, {theirs.value}", ""),))
+        )
         self._print(Text.assemble(("The model reads: ", "dim"), (f"“{refused.for_model}”", "italic")))
 
     def settled(self, again: Told, head: Head, receipt: str, *, by: str) -> None:
@@ -108,7 +110,7 @@ class Terminal(Narrator):
                 "green",
             ),
         )
-        self._print(_rows(rows))
+        self._print(as_rows(rows))
 
     def straight_through(self, refused: Exception, head: Head, status: int, effects: int) -> None:
         """A call that never left was made again."""
@@ -122,7 +124,7 @@ class Terminal(Narrator):
             ("epoch 2", f"admitted: {second.admitted.justification}; no person was asked", "green"),
             ("server", f"one request, effect {effects}, answered {status}", ""),
         )
-        self._print(_rows(rows))
+        self._print(as_rows(rows))
 
     def left_open(self, left: Sequence[Pending]) -> None:
         """What is open now, and stays so."""
@@ -136,7 +138,7 @@ class Terminal(Narrator):
             if pending.request_id is not None:
                 text = "asked for an approval, and nobody has answered: nothing was sent"
             rows.append((pending.tool, text, "yellow"))
-        self._print(_rows(tuple(rows)))
+        self._print(as_rows(tuple(rows)))
 
     def analysed(self, report: DemoReport) -> None:
         """The traces were read."""
@@ -217,39 +219,3 @@ class Terminal(Narrator):
             Panel(theirs, title="unguarded", title_align="left", border_style="red"),
         )
         self._print(grid)
-
-
-def _lines(told: Told, rows: tuple[tuple[str, str, str], ...]) -> RenderableType:
-    """What the server saw, what the tool said, what is known of it."""
-    seen = told.seen or ("nothing: no request left",)
-    server = [("server" if i == 0 else "", line, _weight(line)) for i, line in enumerate(seen)]
-    match told.error:
-        case httpx.HTTPStatusError() as error:
-            raised = [("tool", f"HTTPStatusError {error.response.status_code}", "")]
-        case None | readmit.Refused():
-            raised = []
-        case error:
-            raised = [("tool", type(error).__name__, "")]
-    return _rows((*server, *raised, *rows))
-
-
-def _weight(seen: str) -> str:
-    if "effect" not in seen:
-        return ""
-    return "bold" if "effect 1" in seen else "bold red"
-
-
-def _rows(rows: tuple[tuple[str, str, str], ...]) -> Table:
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value, style in rows:
-        grid.add_row(name, Text(value, style=style))
-    return grid
-
-
-def _gates(*gates: tuple[str, bool, str]) -> RenderableType:
-    grid = Table.grid(padding=(0, 2))
-    for name, is_open, why in gates:
-        grid.add_row(Text(name, style="dim"), Text("open", "green") if is_open else Text("CLOSED", "bold red"), why)
-    return Group(grid)
