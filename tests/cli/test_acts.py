@@ -252,6 +252,21 @@ def test_what_is_said_of_the_next_call_is_what_it_meets(scene: Scene, quick: Cal
     guard.close()
 
 
+def test_a_call_under_a_key_meets_a_closed_occurrence_again(tmp_path: Path) -> None:
+    guard = Guard(journal=tmp_path / "readmit.db")
+    seen: list[str] = []
+
+    @guard.tool(effect="write", key="order", name="billing.charge")
+    def charge(order: str) -> str:
+        seen.append(library.current().occurrence_id)
+        return order
+
+    assert charge("o-1") == charge("o-1") == "o-1"
+    guard.close()
+    shown = Scene(tmp_path / "readmit.db", "", "", "", "").shown(seen[0])
+    assert (len(seen), shown["open"], shown["next_call"]["decision"]) == (1, False, "return")
+
+
 def test_every_command_takes_the_id_that_tables_show(scene: Scene, quick: Callable[..., Ran]) -> None:
     """A request that was answered and a permit of a closed occurrence are found as well."""
     guard = Guard(journal=scene.journal)

@@ -43,10 +43,9 @@ def next_call(head: Head, contract: Contract, now: int, *, alive: bool) -> NextC
         now: nanoseconds since the Unix epoch.
         alive: whether an epoch is in flight in a process that lives.
     """
-    if head.closed:
+    if head.closed and head.opened.key is None:  # a key finds it for good
         needs = ", and needs an approval" if head.denied else ""
-        kept = f"; under the key {head.opened.key} it is still this one" if head.opened.key else ""
-        return NextCall("new", "closed", f"This one is closed: an equal call is a new occurrence{needs}{kept}.")
+        return NextCall("new", "closed", f"This one is closed: an equal call is a new occurrence{needs}.")
     asks = request(head, alive=alive)
     policy = Policy(version=asks.policy_version, executor=asks.executor)
     decision = decide(contract, head, head.grants, asks, policy, now)
