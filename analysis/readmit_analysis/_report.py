@@ -112,7 +112,7 @@ def _what(finding: Finding) -> Text:
 def _why(finding: Finding) -> Text:
     text = Text(printable(finding.why))
     if finding.age_seconds is not None:
-        text.append(f"; open for {_age(finding.age_seconds)}")
+        text.append(f"; open for {_age(finding.age_seconds)} at the end of these traces")
     if finding.not_benign_because:
         text.append("\nnot benign: ", style="dim")
         text.append(printable(finding.not_benign_because))
@@ -125,7 +125,7 @@ def _age(seconds: float) -> str:
     for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.1f} seconds"
+    return f"{seconds:.0f} seconds" if seconds >= 2 else "less than two seconds"
 
 
 def _benign(findings: list[Finding]) -> Table:

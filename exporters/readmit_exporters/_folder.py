@@ -27,7 +27,8 @@ class FolderSpanExporter(SpanExporter):
 
     The file is `spans-{host}-{process id}.jsonl`, made with the first batch. A child after a fork gets a file of its
     own, and so does a process whose file was removed under it. Like every span exporter it is called by one thread at
-    a time.
+    a time. Spans hold names, URLs and errors: like the journal, the folder that is made here is 0700 and the files are
+    0600. A folder that is there already keeps its mode.
 
     Args:
         folder: where the files go; made if it is missing.
@@ -71,7 +72,7 @@ class FolderSpanExporter(SpanExporter):
     def _open(self) -> None:
         if self._file is not None:
             self._file.close()
-        self._folder.mkdir(parents=True, exist_ok=True)
+        _make(self._folder)
         self._file = LineFile(self._folder)
         self._inner = self._make(stream=cast("IO[str]", self._file))
 
@@ -112,9 +113,15 @@ class LineFile(io.TextIOBase):
         super().close()
 
 
+def _make(folder: Path) -> None:
+    if not folder.parent.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def _make_writable(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder)
     except FileExistsError as error:
         raise NotADirectoryError(f"files={str(folder)!r} is a file: name a folder, it is made if missing.") from error
     except OSError as error:
@@ -129,7 +136,7 @@ def _claim(folder: Path, stem: str) -> tuple[Path, int]:
     number = 1
     while True:
         path = folder / (f"{stem}.jsonl" if number == 1 else f"{stem}-{number}.jsonl")
-        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
         if _lock(fd):
             return path, fd
         os.close(fd)

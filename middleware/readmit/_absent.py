@@ -48,6 +48,10 @@ class AbsentJournal:
         """Raises."""
         self._raise()
 
+    def beginning(self, kind: str, prefix: str) -> list[str]:
+        """Raises."""
+        self._raise()
+
     def open(self) -> Iterator[Head]:
         """Raises."""
         self._raise()

@@ -18,15 +18,12 @@ from readmit.journal import Change
 if TYPE_CHECKING:
     from readmit._call import Ports
     from readmit._declare import ToolSpec
-    from readmit._telemetry import OpenTelemetrySpans
 
 Names = tuple[tuple[str, int], ...]
 
 
 class Acts:
     """The acts of people on one journal: what they are made of."""
-
-    spans: OpenTelemetrySpans
 
     def ports(self) -> Ports:
         """What the guard is wired with."""
@@ -38,6 +35,9 @@ class Acts:
 
     def show(self, occurrence_id: str) -> Head:
         """One occurrence with all its events.
+
+        Args:
+            occurrence_id: the whole id, as `pending` and every refusal give it.
 
         Raises:
             OperatorError: the journal holds no such occurrence.
@@ -80,7 +80,7 @@ class Acts:
             attributes["readmit.permit.state"] = str(state)
         if epoch := getattr(event, "epoch", getattr(event, "fence", 0)):
             attributes["readmit.epoch"] = epoch
-        self.spans.act(operation, head, attributes)
+        self.ports().spans.act(operation, head, attributes)
 
 
 def epoch_of(head: Head, epoch: int) -> int:

@@ -79,7 +79,8 @@ def decide(contract: Contract, head: Head, permits: Grants, request: Request, po
         One of `Admit`, `Return`, `Wait`, `Reconcile`, `Refuse`; the first matching row of the table.
     """
     if request.conflict is not None:  # row 1
-        return Refuse(Refusal.CONFLICT, request.conflict, ("identity",), ("change_call",))
+        ends = () if head.closed else _ends(head, head.effects(), request)
+        return Refuse(Refusal.CONFLICT, request.conflict, ("identity",), ends)
     if head.version == 1 and not request.approval and request.withheld_by is None:
         return Admit(Justification.FIRST_ATTEMPT)  # row 8, at once: nothing happened yet, nobody has to be asked
     epochs = head.epochs()
@@ -91,10 +92,10 @@ def decide(contract: Contract, head: Head, permits: Grants, request: Request, po
     if head.abandoned:  # row 3
         return Refuse(Refusal.ABANDONED, "", ("record",))
     in_flight = [e.admitted.epoch for e in epochs if e.in_flight]
-    ends = ("declare_unknown",) if in_flight and request.owner_alive else _end(effect)
+    ends = _ends(head, effect, request)
     if head.contradicted:
         return Refuse(Refusal.CONFLICT, "contradictory verdicts", ("authority",), ends)
-    if head.denials:
+    if head.denied:
         return Refuse(Refusal.DENIED, "", ("authority",), ends)
     if in_flight and request.reentrant:  # row 4
         return Refuse(Refusal.REENTRANT, "", ("admission",))
@@ -271,6 +272,8 @@ def _authorize(authority: tuple[PermitView, ...] | Closed) -> list[str]:
     return ["sign_in" if authority.source is PermitSource.LOGIN else "approve"]
 
 
-def _end(effect: Effect) -> tuple[str, ...]:
-    """What ends an occurrence that can no longer run, where its effect is still unknown."""
+def _ends(head: Head, effect: Effect, request: Request) -> tuple[str, ...]:
+    """What ends an occurrence that this call cannot run, where its effect is still unknown."""
+    if head.in_flight and request.owner_alive:
+        return ("declare_unknown",)
     return ("reconcile", "compensate", "abandon") if effect.state is EffectState.UNKNOWN else ()

@@ -42,6 +42,8 @@ def view(
 
     if permit.id in head.revocations:
         return closed(PermitState.REVOKED, Refusal.PERMIT_MISSING, "revoked")
+    if permit.request in head.denials:
+        return closed(PermitState.DENIED, Refusal.PERMIT_MISSING, "denied")
     twins = {
         g.permit.id for _, g in head.grants if permit.request is not None and g.permit.request == permit.request
     } | {permit.id}

@@ -161,9 +161,18 @@ def identified(
 
     Args:
         call_id: the model's call id; never identity by itself.
-        response: the id of the model response that lists the call. Two calls of one response are two occurrences.
+        response: the id of the model response that lists the call. Two calls of one response are two occurrences, so
+            it needs `framework` beside it: without, a call of it that is executed again would be a new occurrence.
         framework: an id that is unique by the framework's own word, or response, position and call id in one.
+
+    Raises:
+        ValueError: `response` without `framework`.
     """
+    if response is not None and framework is None:
+        raise ValueError(
+            f"response={response!r} without framework=: name the call inside the response too, by the framework's own "
+            "id or by response, position and call id in one. Executed again, it would be taken for another call."
+        )
     with entered(replace(frame(), call_id=call_id, response=response, framework=framework)):
         yield
 

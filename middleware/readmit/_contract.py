@@ -21,8 +21,10 @@ class NotSent(Exception):
     Example:
         >>> raise NotSent("the mailbox was not configured")
         Traceback (most recent call last):
-        readmit._contract.NotSent: the mailbox was not configured
+        readmit.NotSent: the mailbox was not configured
     """
+
+    __module__ = "readmit"
 
 
 class Rejected(Exception):
@@ -31,8 +33,10 @@ class Rejected(Exception):
     Example:
         >>> raise Rejected("card declined")
         Traceback (most recent call last):
-        readmit._contract.Rejected: card declined
+        readmit.Rejected: card declined
     """
+
+    __module__ = "readmit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,10 @@ class Contract:
                 raise ValueError(
                     f"rejected={status}: a status is refused between 300 and 599; write exception classes for the rest"
                 )
+
+    def __repr__(self) -> str:
+        given = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
+        return f"Contract({', '.join(f'{name}={value!r}' for name, value in given)})"
 
     @property
     def accepted_strength(self) -> Strength:

@@ -1,25 +1,22 @@
-"""The default guard, and the functions that speak to it."""
+"""The default guard, and the functions that speak to it: one guard's own methods, so that each text is written once."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Final
 
-from readmit._contract import Approval, Contract
-from readmit._declare import UNSTATED, Effect, Mode, ToolSpec
-from readmit._findings import Finding
-from readmit._fold import Head
-from readmit._guard import Guard, make_tool
-from readmit._operator import Pending
+from readmit._decorator import Decorates
+from readmit._guard import Guard
+from readmit._operator import Operator
 from readmit.journal import Journal
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
-F = TypeVar("F", bound=Callable[..., Any])
+    from readmit._call import Ports
+    from readmit._declare import Mode, ToolSpec
+
 _guard = Guard()
 _specs: list[ToolSpec] = []
 _lock = threading.Lock()
@@ -75,125 +72,39 @@ def configure(
     return made
 
 
-def _register(spec: ToolSpec) -> None:
-    with _lock:
-        _guard.register(spec)
-        _specs.append(spec)
+class _Default(Decorates, Operator):
+    """Speaks for the default guard, whichever that is at the moment."""
+
+    def guard(self) -> Guard:
+        """The default guard."""
+        return _guard
+
+    def ports(self) -> Ports:
+        """What it is wired with."""
+        return _guard.ports()
+
+    def spec_of(self, tool: str) -> ToolSpec | None:
+        """The declaration of a tool of this process, by its name."""
+        return _guard.spec_of(tool)
+
+    def register(self, spec: ToolSpec) -> None:
+        """Takes a tool's name, also for the guards that come after."""
+        with _lock:
+            _guard.register(spec)
+            _specs.append(spec)
 
 
-def tool(
-    *misplaced: object,
-    effect: Effect = UNSTATED,
-    contract: Contract = Contract(),  # noqa: B008 - frozen
-    key: str | Callable[[Mapping[str, Any]], str] | None = None,
-    approval: Approval | bool = False,
-    exclude: Iterable[str] = (),
-    digest_with: Mapping[str, Callable[[Any], Any]] | None = None,
-    reconcile: Callable[..., Any] | None = None,
-    compensate: Callable[..., Any] | None = None,
-    classify: Callable[[Any], Any] | None = None,
-    name: str | None = None,
-    mode: Mode | None = None,
-) -> Callable[[F], F]:
-    """Guards a function, coroutine function, generator or async generator.
+_speaks = _Default()
 
-    Args:
-        misplaced: nothing; it is there for the error that `@tool` without parentheses gets.
-        effect: `read` for a tool without effect on the world, `write` for any other. It has no default.
-        contract: what the tool promises about repeats.
-        key: a parameter's name, or a function of the bound arguments, that gives the call its business key.
-        approval: True, or an `Approval`: a person must approve each dispatch.
-        exclude: parameters that say nothing about the intent: contexts, loggers, secrets, delivery ids.
-        digest_with: for a parameter that cannot be encoded, a function that gives something that can.
-        reconcile: asked with a `Question` when the effect is unknown; answers `Present`, `Absent` or `Unclear`.
-        compensate: called by `compensate(…)` to undo the effect.
-        classify: says of a result `committed`, `rejected`, `not_sent`, `unknown` or None.
-        name: by default module and qualified name.
-        mode: `enforce` or `observe`, for this tool alone.
-
-    Returns:
-        A decorator; what it gives has the signature, docstring and kind of the function.
-
-    Raises:
-        TypeError, ValueError: at decoration, for whatever no rule knows, with what to write instead.
-
-    Example:
-        >>> @tool(effect="write", key="order_id")
-        ... def charge(order_id: str, cents: int) -> str:
-        ...     return f"charged {cents}"
-    """
-    return make_tool(
-        default_guard,
-        _register,
-        misplaced,
-        effect=effect,
-        contract=contract,
-        key=key,
-        approval=approval,
-        exclude=exclude,
-        digest_with=digest_with,
-        reconcile=reconcile,
-        compensate=compensate,
-        classify=classify,
-        name=name,
-        mode=mode,
-    )
-
-
-def pending() -> list[Pending]:
-    """`Guard.pending` of the default guard."""
-    return _guard.pending()
-
-
-def show(occurrence_id: str) -> Head:
-    """`Guard.show` of the default guard."""
-    return _guard.show(occurrence_id)
-
-
-def approve(request_id: str, *, by: str, expires: timedelta | None = None) -> str:
-    """`Guard.approve` of the default guard."""
-    return _guard.approve(request_id, by=by, expires=expires)
-
-
-def deny(request_id: str, *, by: str) -> None:
-    """`Guard.deny` of the default guard."""
-    _guard.deny(request_id, by=by)
-
-
-def revoke(permit_id: str, *, by: str) -> None:
-    """`Guard.revoke` of the default guard."""
-    _guard.revoke(permit_id, by=by)
-
-
-def authenticated(
-    *, principal: str | None, scope: str | None = None, credential: Mapping[str, Any] | str | None = None
-) -> str:
-    """`Guard.authenticated` of the default guard."""
-    return _guard.authenticated(principal=principal, scope=scope, credential=credential)
-
-
-def reconcile(
-    occurrence_id: str, finding: Finding | None = None, *, epoch: int | None = None, by: str | None = None
-) -> Finding:
-    """`Guard.reconcile` of the default guard."""
-    return _guard.reconcile(occurrence_id, finding, epoch=epoch, by=by)
-
-
-def accept(occurrence_id: str, *, epoch: int, by: str, statement: str) -> None:
-    """`Guard.accept` of the default guard."""
-    _guard.accept(occurrence_id, epoch=epoch, by=by, statement=statement)
-
-
-def compensate(occurrence_id: str, *, epoch: int, by: str) -> None:
-    """`Guard.compensate` of the default guard."""
-    _guard.compensate(occurrence_id, epoch=epoch, by=by)
-
-
-def declare_unknown(occurrence_id: str, *, epoch: int, by: str) -> None:
-    """`Guard.declare_unknown` of the default guard."""
-    _guard.declare_unknown(occurrence_id, epoch=epoch, by=by)
-
-
-def abandon(occurrence_id: str, *, by: str, statement: str = "") -> None:
-    """`Guard.abandon` of the default guard."""
-    _guard.abandon(occurrence_id, by=by, statement=statement)
+tool: Final = _speaks.tool
+pending: Final = _speaks.pending
+show: Final = _speaks.show
+approve: Final = _speaks.approve
+deny: Final = _speaks.deny
+revoke: Final = _speaks.revoke
+authenticated: Final = _speaks.authenticated
+reconcile: Final = _speaks.reconcile
+accept: Final = _speaks.accept
+compensate: Final = _speaks.compensate
+declare_unknown: Final = _speaks.declare_unknown
+abandon: Final = _speaks.abandon

@@ -36,6 +36,8 @@ class DigestError(TypeError):
         too_deep: The value is nested too deeply or contains itself.
     """
 
+    __module__ = "readmit"
+
     def __init__(
         self, tool: str, parameter: str, offending: str, suggestion: str = "fn", too_deep: bool = False
     ) -> None:

@@ -4,12 +4,16 @@ The tree::
 
     ReadmitError
     ├── Refused                  the call was not admitted; nothing was sent by it
-    │   ├── ApprovalRequired     authority: a person must approve this request
-    │   ├── RecoveryPending      recovery: something was asked for and has not come
+    │   ├── ApprovalRequired     authority: a person must approve this call, or denied it
+    │   ├── RecoveryPending      recovery: a challenge is unanswered
     │   ├── ReplayRefused        effect: a repeat has no justification
     │   └── OccurrenceConflict   identity: the same call, with other arguments or another signature
     ├── JournalUnavailable       the journal cannot be opened or written
     └── OperatorError            an operator's call does not fit what the journal holds
+
+A call whose approval request still waits raises `ApprovalRequired` each time, with the same `request_id`; its `reason`
+is `permit_missing` when it asks and `recovery_pending` from then on. Where a challenge waits too, it is
+`RecoveryPending`, which has the `request_id` as well: without the sign-in an approval opens nothing.
 
 `NotSent` and `Rejected` stand apart: tools raise them to say what they know.
 """
@@ -18,11 +22,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from readmit._model import Challenge, Refusal
+from readmit._model import Challenge, RecoveryKind, Refusal
 
 
 class ReadmitError(Exception):
     """Base of all errors of this library."""
+
+    __module__ = "readmit"
 
 
 class JournalUnavailable(ReadmitError):
@@ -34,11 +40,15 @@ class JournalUnavailable(ReadmitError):
         written: it is in the journal, but a power failure may undo it: nothing may be done on the strength of it.
     """
 
+    __module__ = "readmit"
+
     written = False
 
 
 class OperatorError(ReadmitError):
     """An operator's call names something the journal does not hold, or that has moved on since it was shown."""
+
+    __module__ = "readmit"
 
 
 class Refused(ReadmitError):
@@ -53,6 +63,8 @@ class Refused(ReadmitError):
         remedies: what can open them: sign_in, approve, reconcile, accept, compensate, abandon, declare_unknown.
         request_id: the approval request that waits for a verdict, if one does.
     """
+
+    __module__ = "readmit"
 
     def __init__(
         self,
@@ -81,15 +93,22 @@ class Refused(ReadmitError):
 
     def __str__(self) -> str:
         detail = f" ({self.detail})" if self.detail else ""
+        said = _VERDICTS if self._contradicted else _SAID[self.reason]
         closed = f"; closed: {', '.join(self.gates)}" if self.gates else ""
         todo = f"; what ends it: {', '.join(self.remedies)}" if self.remedies else ""
         request = f"; request {self.request_id} waits for a verdict" if self.request_id else ""
-        return f"{self.tool}: {_SAID[self.reason]}{detail}{closed}{todo}{request} [occurrence {self.occurrence_id}]"
+        return f"{self.tool}: {said}{detail}{closed}{todo}{request} [occurrence {self.occurrence_id}]"
 
     @property
     def for_model(self) -> str:
         """A plain text for a model: what is known, that repeating is impossible, who must act. Never an invitation."""
-        return f"{self.tool} was not run. {_MODEL[self.reason]} Reference: {self.occurrence_id}."
+        said = _MODEL_VERDICTS if self._contradicted else _MODEL[self.reason]
+        return f"{self.tool} was not run. {said} Reference: {self.occurrence_id}."
+
+    @property
+    def _contradicted(self) -> bool:
+        """A conflict of two verdicts, not of two calls."""
+        return self.reason is Refusal.CONFLICT and "authority" in self.gates
 
 
 def _rebuild(cls: type[Refused], state: dict[str, Any]) -> Refused:
@@ -99,24 +118,34 @@ def _rebuild(cls: type[Refused], state: dict[str, Any]) -> Refused:
 
 
 class ApprovalRequired(Refused):
-    """A person must approve this call; `request_id` is what `approve` and `deny` name."""
+    """A person must approve this call, or denied it; `request_id` is what `approve` and `deny` name."""
+
+    __module__ = "readmit"
 
 
 class RecoveryPending(Refused):
-    """Something was asked for, a sign-in or a verdict, and has not come. `challenges` are for the host alone."""
+    """A challenge is unanswered: somebody has to sign in. `challenges` are for the host alone."""
+
+    __module__ = "readmit"
 
 
 class ReplayRefused(Refused):
     """The effect of an earlier attempt is there, unknown or in flight, and nothing justifies a repeat."""
 
+    __module__ = "readmit"
+
 
 class OccurrenceConflict(Refused):
     """One identity, different content: `detail` names the parameter that differs."""
 
+    __module__ = "readmit"
+
 
 def refused(occurrence_id: str, tool: str, reason: Refusal, **more: Any) -> Refused:
-    """The member of the family that belongs to a reason."""
-    return _CLASS.get(reason, ReplayRefused)(occurrence_id, tool, reason, **more)
+    """The member of the family that belongs to a reason; of `recovery_pending`, to what alone is waited for."""
+    verdict = reason is Refusal.RECOVERY_PENDING and more.get("detail") == RecoveryKind.CONFIRMATION
+    cls = ApprovalRequired if verdict else _CLASS.get(reason, ReplayRefused)
+    return cls(occurrence_id, tool, reason, **more)
 
 
 _CLASS: dict[Refusal, type[Refused]] = {
@@ -132,7 +161,7 @@ _CLASS: dict[Refusal, type[Refused]] = {
 }
 
 _SAID: dict[Refusal, str] = {
-    Refusal.CONFLICT: "this call carries the identity of another one and does not agree with it",
+    Refusal.CONFLICT: "this call carries the identity of another one, and not its arguments: give it one of its own",
     Refusal.ALREADY_COMMITTED: "the effect is already there and its result cannot be given again",
     Refusal.DENIED: "a person denied this call",
     Refusal.ABANDONED: "an operator closed this call for good",
@@ -148,6 +177,8 @@ _SAID: dict[Refusal, str] = {
     Refusal.EFFECT_UNKNOWN: "an earlier attempt may have had its effect, and nothing justifies a repeat",
 }
 
+_VERDICTS = "its approval request was approved and denied, and nothing runs on either"
+_MODEL_VERDICTS = "People disagree about it. A person has to settle that; it will not be run."
 _PERSON = "A person has to decide before it can go on; asking again changes nothing."
 _MODEL: dict[Refusal, str] = {
     Refusal.CONFLICT: "It does not agree with an earlier call of the same identity. A person has to look at it.",

@@ -225,9 +225,20 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return frozenset(e.request for _, e in self.authority if isinstance(e, Denied))
 
     @kept
+    def superseded(self) -> frozenset[str]:
+        """Ids of confirmation requests that are not the newest: a verdict on one answers nothing newer."""
+        asked = [s.id for s in self.suspensions if s.suspension is RecoveryKind.CONFIRMATION]
+        return frozenset(asked[:-1])
+
+    @kept
+    def denied(self) -> bool:
+        """Whether a person said no to what was asked last, which is terminal."""
+        return bool(self.denials) and not self.denials <= self.superseded
+
+    @kept
     def contradicted(self) -> bool:
-        """Whether one request got both verdicts."""
-        return any(g.permit.request in self.denials for _, g in self.grants if g.permit.request)
+        """Whether the newest request got both verdicts."""
+        return any(g.permit.request in self.denials - self.superseded for _, g in self.grants if g.permit.request)
 
     @kept
     def login(self) -> str | None:
@@ -298,7 +309,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return True
         effect = self.effects()
         delivered = not self.debts()
-        if self.denials:
+        if self.denied:
             return effect.state is not EffectState.UNKNOWN and (delivered or not effect.present)
         if not epochs:
             return False

@@ -9,18 +9,18 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, get_args
 
 import uuid_utils
 
-from readmit import _tool
 from readmit._absent import AbsentJournal
 from readmit._call import JOIN_TIMEOUT, Declaration, Ports
 from readmit._context import UNNAMED
-from readmit._contract import Approval, Contract, Policy
-from readmit._declare import EFFECTS, UNSTATED, Effect, Mode, Told, ToolSpec, declare
+from readmit._contract import Policy
+from readmit._declare import Mode, ToolSpec
+from readmit._decorator import Decorates
 from readmit._digest import digest_bytes
 from readmit._errors import JournalUnavailable
 from readmit._operator import Operator
@@ -30,7 +30,6 @@ from readmit.journal import Journal, SQLiteJournal
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
-F = TypeVar("F", bound=Callable[..., Any])
 _log = logging.getLogger("readmit")
 
 
@@ -47,7 +46,7 @@ def default_path() -> str:
     return str((program.parent if own else Path.cwd()) / "readmit.db")
 
 
-class Guard(Operator):
+class Guard(Decorates, Operator):
     """Replay admission for the tools declared on it. `configure` makes the default one; most programs need no other.
 
     Args:
@@ -206,6 +205,10 @@ class Guard(Operator):
         """The declaration of a tool of this process, by its name."""
         return self._tools.get(tool)
 
+    def guard(self) -> Guard:
+        """Calls of a guard's own tools belong to it."""
+        return self
+
     def register(self, spec: ToolSpec) -> None:
         """Takes a tool's name.
 
@@ -229,54 +232,3 @@ class Guard(Operator):
             ports, self._ports = self._ports, None
         if ports is not None:
             ports.journal.close()
-
-    # -- the decorator --------------------------------------------------------------------------------------------
-
-    def tool(
-        self,
-        *misplaced: object,
-        effect: Effect = UNSTATED,
-        contract: Contract = Contract(),  # noqa: B008 - frozen
-        key: str | Callable[[Mapping[str, Any]], str] | None = None,
-        approval: Approval | bool = False,
-        exclude: Iterable[str] = (),
-        digest_with: Mapping[str, Callable[[Any], Any]] | None = None,
-        reconcile: Callable[..., Any] | None = None,
-        compensate: Callable[..., Any] | None = None,
-        classify: Callable[[Any], Any] | None = None,
-        name: str | None = None,
-        mode: Mode | None = None,
-    ) -> Callable[[F], F]:
-        """Guards a function, coroutine function, generator or async generator. See `readmit.tool`."""
-        return make_tool(
-            lambda: self,
-            self.register,
-            misplaced,
-            effect=effect,
-            contract=contract,
-            key=key,
-            approval=approval,
-            exclude=exclude,
-            digest_with=digest_with,
-            reconcile=reconcile,
-            compensate=compensate,
-            classify=classify,
-            name=name,
-            mode=mode,
-        )
-
-
-def make_tool(
-    guard: Callable[[], Guard], register: Callable[[ToolSpec], None], misplaced: tuple[object, ...], **told: Any
-) -> Callable[[F], F]:
-    """The decorator itself, for a guard that may be made later."""
-    if misplaced:
-        above = f" above {misplaced[0]!r}" if callable(misplaced[0]) else f", not tool({misplaced[0]!r})"
-        raise TypeError(f"tool takes keywords only: write @readmit.tool(effect=…){above}; {EFFECTS}")
-
-    def decorate(function: F) -> F:
-        spec = declare(function, Told(**told))
-        register(spec)
-        return _tool.wrap(function, spec, guard)
-
-    return decorate

@@ -123,9 +123,9 @@ def resolve(call: Call, found: Found) -> Resolution:
         if rule is Identity.RUN or head.digest == call.digest:
             # A key that could start over is taken again: of a repeat and a new start at the same moment one wins.
             return Resolution(rule, head, fresh(rule if rule is Identity.KEY and _without_effect(head) else None))
-        if head.opened.tool == call.tool and not head.admissions and not head.denials and not head.abandoned:
+        if head.opened.tool == call.tool and not head.admissions and not head.denied and not head.abandoned:
             return Resolution(rule, head, fresh(), changed=True)
-        if rule is Identity.KEY and _without_effect(head) and not head.denials and not head.abandoned:
+        if rule is Identity.KEY and _without_effect(head) and not head.denied and not head.abandoned:
             return Resolution(Identity.MINTED, None, fresh(Identity.KEY))
         return Resolution(rule, head, conflict=differing(call, head))
     for head in found.other_signature:

@@ -112,6 +112,8 @@ class Operator(Verdicts):
     def accept(self, occurrence_id: str, *, epoch: int, by: str, statement: str, via: str = "api") -> None:
         """Accepts that the epochs up to `epoch` may have had their effect: one repeat may follow. Grants nothing.
 
+        Nothing runs by itself: the program has to make the call again.
+
         Args:
             occurrence_id: the occurrence.
             epoch: the newest epoch, as `pending` showed it.
@@ -136,28 +138,35 @@ class Operator(Verdicts):
 
         Args:
             occurrence_id: the occurrence.
-            epoch: the last epoch whose effect was undone, as `pending` showed it.
+            epoch: the newest epoch, as `pending` showed it.
             by: who undid it.
             via: through what they act.
 
         Raises:
-            OperatorError: no such occurrence or epoch; it is in flight: declare it unknown first; or what `epoch` may
-                have done was undone before.
+            OperatorError: no such occurrence or epoch, an epoch is in flight, or one is newer and was not looked at; or
+                what `epoch` may have done was undone before.
             ValueError: `by` is empty.
         """
         named(by)
         head = self._held(occurrence_id)
-        fence = epoch_of(head, epoch)
-        at_rest(head)
+        fence, check = epoch_of(head, epoch), unmoved(epoch)
+        check(head)
         effect = head.effects()
         if effect.compensated_at and effect.covered >= fence:
             raise OperatorError(
                 f"Epochs 1 to {fence} of occurrence {head.id} were compensated before: nothing was undone twice."
             )
         spec = self.spec_of(head.opened.tool)
-        if spec is not None and spec.compensate is not None:
-            awaited(spec.compensate(_question(head, fence)))
-        self._record("compensate", head, Compensated(at=self.ports().clock(), fence=fence, by=by, via=via))
+        hook = None if spec is None else spec.compensate
+        if hook is not None:
+            awaited(hook(_question(head, fence)))
+        event = Compensated(at=self.ports().clock(), fence=fence, by=by, via=via)
+        try:
+            self._record("compensate", head, event, check=check)
+        except OperatorError as error:
+            if hook is None:
+                raise
+            raise OperatorError(f"{error} The compensate hook has run; that it did is not recorded.") from error
 
     def declare_unknown(self, occurrence_id: str, *, epoch: int, by: str, via: str = "api") -> None:
         """Gives up on an epoch that hangs: its effect is unknown, and its owner is fenced.
@@ -223,7 +232,7 @@ def _pending(head: Head, now: int, *, alive: bool) -> Pending:
     if head.in_flight and alive:
         remedies.append("declare_unknown")
     elif effect.state is EffectState.UNKNOWN or weak:  # a denial is terminal: nothing runs again, whatever is accepted
-        remedies += ["reconcile", *([] if head.denials else ["accept"]), "compensate", "abandon"]
+        remedies += ["reconcile", *([] if head.denied else ["accept"]), "compensate", "abandon"]
     else:
         remedies.append("abandon")
     kinds = ", ".join(sorted({str(s.suspension) for s in head.waiting}))

@@ -16,6 +16,7 @@ from readmit._model import Binding, Denied, Granted, Permit, PermitSource, Permi
 
 _log = logging.getLogger("readmit")
 _CONTRADICTED = "Request %s was %s and is now %s: the two verdicts conflict, and nothing runs on either."
+_SUPERSEDED = "Request %s was superseded by %s, which still needs a verdict of its own: this one answers nothing newer."
 
 
 class Verdicts(Acts):
@@ -23,6 +24,8 @@ class Verdicts(Acts):
 
     def approve(self, request_id: str, *, by: str, expires: timedelta | None = None, via: str = "api") -> str:
         """Grants one dispatch of exactly what a request showed. A repeat is inert, also after use.
+
+        Nothing runs by itself: the program has to make the call again, and that call uses the approval.
 
         Args:
             request_id: of the request, as `pending` shows it; a click on an old one answers nothing newer.
@@ -45,6 +48,7 @@ class Verdicts(Acts):
             return granted.id
         if request_id in head.denials:
             _log.warning(_CONTRADICTED, request_id, "denied", "approved")
+        _say_if_superseded(head, request_id)
         ports = self.ports()
         now = ports.clock()
         lifetime = nanoseconds(expires) if expires is not None else request.lifetime
@@ -76,7 +80,7 @@ class Verdicts(Acts):
         """Says no to a request: terminal for its occurrence. An equal later call can ask for an approval again.
 
         Args:
-            request_id: of the request, as `pending` shows it.
+            request_id: of the request, as `pending` shows it; a click on an old one answers nothing newer.
             by: who denies.
             via: through what they act.
 
@@ -91,6 +95,7 @@ class Verdicts(Acts):
         granted = _granted(head, request_id)
         if granted is not None:
             _log.warning(_CONTRADICTED, request_id, "approved", "denied")
+        _say_if_superseded(head, request_id)
         event = Denied(at=self.ports().clock(), request=request_id, by=by, via=via)
         shown = request.binding.digest if request.binding is not None else ""
         names = ((f"denied:{equal(head, shown)}", 0),)
@@ -127,6 +132,8 @@ class Verdicts(Acts):
         via: str = "api",
     ) -> str:
         """A sign-in: restores authority where a challenge took it, and says nothing about any effect.
+
+        Nothing runs by itself: the program has to make the call again, and it is refused while its effect is unknown.
 
         Args:
             principal: who signed in, as `scope(…, principal=…)` names them.
@@ -165,6 +172,11 @@ class Verdicts(Acts):
 
 class _Repeated(Exception):
     """Somebody else was quicker to approve the same request; holds that permit's id."""
+
+
+def _say_if_superseded(head: Head, request_id: str) -> None:
+    if request_id in head.superseded and head.confirmation is not None:
+        _log.warning(_SUPERSEDED, request_id, head.confirmation.id)
 
 
 def _granted(head: Head, request_id: str) -> Permit | None:

@@ -12,7 +12,7 @@ import pytest
 
 import readmit as library
 from readmit import Guard, ReplayRefused
-from readmit.cli import main
+from readmit.cli import _ids, main
 from readmit.cli._key import make_key
 from tests.cli.commands import Ran, at_terminal, readmit
 from tests.cli.conftest import Scene
@@ -212,6 +212,74 @@ def test_what_does_not_fit_the_journal(scene: Scene, quick: Callable[..., Ran]) 
         assert done.code == code, done.out
 
 
+AGAIN = "Nothing runs by itself: the program has to make the call again"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("approve", "{request}"), f"{AGAIN}, and it will then run (first_attempt)."),
+        (("deny", "{request}"), "an equal call is a new occurrence, and needs an approval."),
+        (("authenticated", "--principal", "ann"), "still refused (recovery_pending; closed: recovery, authority)."),
+        (("accept", "{unknown}", "--epoch", "1", "--statement", "x"), f"{AGAIN}, and it will then run (ambiguity_acc"),
+        (("reconcile", "{unknown}", "--epoch", "1", "--present", "r", "--result", "1"), "gets the recorded result"),
+        (("reconcile", "{unknown}", "--epoch", "1", "--present", "r"), "it is then told that the effect is there"),
+        (("reconcile", "{unknown}", "--epoch", "1", "--unclear", "r"), "still refused (effect_unknown; closed: eff"),
+        (("compensate", "{unknown}", "--epoch", "1"), "still refused (permit_missing; closed: effect)"),
+        (("abandon", "{unknown}", "--statement", "x"), "This one is closed: an equal call is a new occurrence."),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_an_act_says_what_happens_next(
+    scene: Scene, quick: Callable[..., Ran], arguments: tuple[str, ...], said: str
+) -> None:
+    by = () if arguments[0] == "authenticated" else ("--by", "bob")
+    done = quick(*(a.format(request=scene.request, unknown=scene.unknown) for a in arguments), *by)
+    assert done.code == 0, done.out
+    assert said in " ".join(done.out.split())
+
+
+def test_what_is_said_of_the_next_call_is_what_it_meets(scene: Scene, quick: Callable[..., Ran]) -> None:
+    quick("approve", scene.request, "--by", "bob")
+    guard = Guard(journal=scene.journal)
+
+    @guard.tool(effect="write", name="deploy.release", approval=True)
+    def release(version: str) -> str:
+        return library.current().justification or ""
+
+    with library.scope("chat-1", principal="ann"):
+        assert release("1.2.3") == "first_attempt"
+    guard.close()
+
+
+def test_a_call_under_a_key_meets_a_closed_occurrence_again(tmp_path: Path) -> None:
+    guard = Guard(journal=tmp_path / "readmit.db")
+    seen: list[str] = []
+
+    @guard.tool(effect="write", key="order", name="billing.charge")
+    def charge(order: str) -> str:
+        seen.append(library.current().occurrence_id)
+        return order
+
+    assert charge("o-1") == charge("o-1") == "o-1"
+    guard.close()
+    shown = Scene(tmp_path / "readmit.db", "", "", "", "").shown(seen[0])
+    assert (len(seen), shown["open"], shown["next_call"]["decision"]) == (1, False, "return")
+
+
+def test_every_command_takes_the_id_that_tables_show(scene: Scene, quick: Callable[..., Ran]) -> None:
+    """A request that was answered and a permit of a closed occurrence are found as well."""
+    guard = Guard(journal=scene.journal)
+    short = {**_ids.short(guard, "request", [scene.request]), **_ids.short(guard, "occurrence", [scene.asking])}
+    guard.close()
+    assert quick("approve", short[scene.request], "--by", "bob").code == 0
+    permit = scene.shown(scene.asking)["permits"][0]["permit_id"]
+    assert quick("deny", short[scene.request], "--by", "bob").code == 0
+    assert scene.shown(scene.asking)["open"] is False
+    assert quick("revoke", permit[:18], "--by", "bob").code == 0
+    assert quick("abandon", short[scene.asking], "--by", "bob").code == 0
+
+
 def test_an_act_for_scripts_is_one_document(scene: Scene) -> None:
     done = act(scene, "accept", scene.unknown, "--epoch", "1", "--by", "ann", "--statement", "x", "--json")
     line = done.out.strip().splitlines()[-1]
@@ -222,7 +290,15 @@ def test_an_act_for_scripts_is_one_document(scene: Scene) -> None:
         "by": "ann",
         "via": "cli:terminal",
         "epoch": 1,
-        "occurrences": [{"occurrence_id": scene.unknown, "recovery": "clear", "effect": "unknown", "open": True}],
+        "occurrences": [
+            {
+                "occurrence_id": scene.unknown,
+                "recovery": "clear",
+                "effect": "unknown",
+                "open": True,
+                "next_call": {"decision": "admit", "why": "ambiguity_accepted"},
+            }
+        ],
     }
 
 

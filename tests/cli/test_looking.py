@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
 
 from readmit import Guard
-from readmit.cli import main
-from readmit.cli._text import shortened
+from readmit.cli import _ids, main
 from tests.cli.commands import readmit
 from tests.cli.conftest import Scene
+
+CALLED = "readmit" if shutil.which("readmit") else f"{sys.executable} -m readmit.cli"
+
+
+def short(scene: Scene, kind: str, id: str) -> str:
+    """An id as tables show it."""
+    guard = Guard(journal=scene.journal)
+    try:
+        return _ids.short(guard, kind, [id])[id]
+    finally:
+        guard.close()
 
 
 def test_pending_for_scripts(scene: Scene) -> None:
@@ -43,9 +55,9 @@ def test_pending_for_people(scene: Scene, columns: int) -> None:
     assert max(map(len, lines)) <= columns
     for word in ("billing.charge", "deploy.release", "unknown, 1", "nothing sent", "chat-1 · ann", "reconcile"):
         assert word in done.out
-    short = shortened([scene.unknown, scene.asking])
-    assert short[scene.unknown] in done.out
-    assert f"request {scene.request[:13]}" in " ".join(done.out.split())
+    assert short(scene, "occurrence", scene.unknown) in done.out
+    assert f"request {short(scene, 'request', scene.request)}" in " ".join(done.out.split())
+    assert f"{CALLED} show ID --journal {scene.journal}" in " ".join(done.out.split())
 
 
 def test_the_journal_is_found_as_the_library_finds_it(scene: Scene) -> None:
@@ -88,7 +100,9 @@ def test_show_for_scripts(scene: Scene) -> None:
 def test_show_for_people(scene: Scene, columns: int) -> None:
     done = readmit("show", scene.unknown, "--journal", scene.journal, columns=columns)
     assert done.code == 0, done.err
-    assert max(map(len, done.out.splitlines())) <= columns
+    commands = [line for line in done.out.splitlines() if line.startswith(f"    {CALLED} ")]
+    assert len(commands) == 4 and all(line.endswith(f" --journal {scene.journal}") for line in commands)
+    assert max(len(line) for line in done.out.splitlines() if line not in commands) <= columns
     text = " ".join(done.out.split())
     for lane in ("admission", "recovery", "authority", "effect", "delivery"):
         assert lane in text
@@ -96,29 +110,30 @@ def test_show_for_people(scene: Scene, columns: int) -> None:
         scene.unknown,
         "first_attempt",
         "TimeoutError",
-        "readmit reconcile",
-        "readmit accept",
+        f"{CALLED} reconcile",
+        f"{CALLED} accept",
         "may happen twice",
     ):
         assert word in text
 
 
-def test_a_closed_one_is_shown_by_its_whole_id_only(scene: Scene) -> None:
+def test_a_closed_one_is_shown_by_a_short_id_too(scene: Scene) -> None:
     shown = scene.shown(scene.closed)
     assert (shown["open"], shown["effect"]["state"], shown["delivery"]["state"]) == (False, "committed", "accepted")
-    assert "It is closed" in readmit("show", scene.closed, "--journal", scene.journal).out
-    done = readmit("show", scene.closed[:-1], "--journal", scene.journal)
-    assert done.code == 1
-    assert "a closed one needs its whole id" in done.err
+    done = readmit("show", short(scene, "occurrence", scene.closed), "--journal", scene.journal)
+    assert scene.closed in done.out and "It is closed" in done.out
+    assert main(["show", scene.closed + "0", "--journal", str(scene.journal)]) == 1
 
 
-def test_an_id_may_be_a_unique_prefix(scene: Scene) -> None:
-    short = shortened([scene.unknown, scene.asking])[scene.asking]
-    assert readmit("show", short, "--json", "--journal", scene.journal).document["occurrence_id"] == scene.asking
+def test_an_id_may_be_a_beginning_that_no_other_has(scene: Scene) -> None:
+    asking = short(scene, "occurrence", scene.asking)
+    assert len(asking) < len(scene.asking)
+    assert readmit("show", asking, "--json", "--journal", scene.journal).document["occurrence_id"] == scene.asking
     both = readmit("show", scene.unknown[:6], "--json", "--journal", scene.journal)
     assert both.code == 1
     assert both.document["exit_code"] == 1
-    assert scene.unknown in both.document["error"] and scene.asking in both.document["error"]
+    for one in (scene.unknown, scene.asking, scene.closed):
+        assert one in both.document["error"]
     assert main(["show", "", "--journal", str(scene.journal)]) == 1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from readmit import Contract
@@ -48,7 +48,8 @@ def admitted(world: World, live: Live, before: Head | None, change: Change, even
     """Everything that must be true of an admission, at the moment at which it is written."""
     prior = [*(events_of(before) if before else ()), *change.events[: change.events.index(event)]]
     explained(world, change.occurrence_id, prior, event)
-    assert not any(isinstance(e, Denied | Abandoned) for e in prior), "an epoch of a denied or abandoned occurrence"
+    assert not any(isinstance(e, Abandoned) for e in prior), "an epoch of an abandoned occurrence"
+    denied_nothing(prior, event)
     assert not any(isinstance(e, Joined) and e.call == event.call for e in prior), "a joined caller starts an epoch"
     over = {e.epoch for e in prior if isinstance(e, Ended | OwnerLost | DeclaredUnknown)}
     epochs = [e for e in prior if isinstance(e, Admitted)]
@@ -60,6 +61,15 @@ def admitted(world: World, live: Live, before: Head | None, change: Change, even
     accounted(world, change.occurrence_id, prior, event)
     if any(isinstance(e, Opened) for e in change.events):
         knowingly(world, live, prior, event)
+
+
+def denied_nothing(prior: Sequence[AnyEvent], event: Admitted) -> None:
+    """A denial of what was asked last is terminal; one of an older request takes the permits of that request."""
+    asked = [e.id for e in prior if isinstance(e, Suspended) and e.suspension is RecoveryKind.CONFIRMATION]
+    denied = {e.request for e in prior if isinstance(e, Denied)}
+    assert not asked or asked[-1] not in denied, "an epoch of a denied occurrence"
+    granted = {e.permit.id: e.permit.request for e in prior if isinstance(e, Granted)}
+    assert denied.isdisjoint(granted[permit] for permit in event.permits), "an epoch on a permit of a denied request"
 
 
 def explained(world: World, occurrence: str, prior: Iterable[AnyEvent], event: Admitted) -> None:

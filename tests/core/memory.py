@@ -130,6 +130,10 @@ class MemoryJournal:
     def named(self, name: str) -> list[Head]:
         return [self.store.heads[occurrence] for _, occurrence in self.store.names.get(name, ())]
 
+    def beginning(self, kind: str, prefix: str) -> list[str]:
+        names = self.store.heads if kind == "occurrence" else [n.removeprefix(f"{kind}:") for n in self.store.names]
+        return sorted(name for name in names if name.startswith(prefix))[:20]
+
     def open(self) -> Iterator[Head]:
         return (head for head in list(self.store.heads.values()) if not self.store.closed[head.id])
 

@@ -76,8 +76,22 @@ MUTATIONS = (
     Mutation(
         "a denial is terminal (row 3)",
         "_admission.py",
-        "    if head.denials:\n        return Refuse(Refusal.DENIED",
+        "    if head.denied:\n        return Refuse(Refusal.DENIED",
         "    if False:\n        return Refuse(Refusal.DENIED",
+        explored("keys of two principals, with approval"),
+    ),
+    Mutation(
+        "only an older request is superseded",
+        "_fold.py",
+        "return frozenset(asked[:-1])",
+        "return frozenset(asked)",
+        explored("keys of two principals, with approval"),
+    ),
+    Mutation(
+        "nothing runs on the permit of a request that was denied",
+        "_authority.py",
+        "if permit.request in head.denials:",
+        "if False:",
         explored("keys of two principals, with approval"),
     ),
     Mutation(

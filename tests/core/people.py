@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from readmit import Absent, OperatorError, Present
 from readmit._call import Ports
@@ -24,7 +24,6 @@ class People(Operator):
     """Operator calls on a world's journal."""
 
     def __init__(self, world: World) -> None:
-        self.spans: Any = SILENT
         ids = count(1)
         self._ports = Ports(
             journal=MemoryJournal(world.store, "people"),

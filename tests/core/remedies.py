@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from readmit._fold import Head, fold
 from readmit._model import (
     Abandoned,
@@ -28,8 +26,6 @@ from tests.core.situations import NOW
 
 def applied(remedy: str, head: Head, request: Request) -> tuple[Head, Request]:
     """The head and the request after somebody has done what the remedy says."""
-    if remedy == "change_call":
-        return head, msgspec.structs.replace(request, conflict=None)
     if not request.owner_alive:  # an operator call records that first
         for flying in head.in_flight:
             head = fold(head, OwnerLost(at=NOW, epoch=flying.epoch))

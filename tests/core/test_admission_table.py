@@ -131,8 +131,6 @@ def holds(case: Case, row: str, decision: Decision) -> None:
         assert decision.gates
         if decision.reason not in TERMINAL:
             assert decision.remedies, decision
-        if request.conflict is not None:
-            assert decision.remedies
         if row in ("6", "7", "11", "16"):
             shut = {"recovery": case.unanswered, "authority": case.gate() is not None, "effect": _effect_shut(case)}
             assert decision.gates == tuple(name for name, is_shut in shut.items() if is_shut), shut

@@ -17,7 +17,8 @@ from readmit._admission import Refuse, decide
 from readmit._context import identified
 from readmit._contract import Policy
 from readmit._fold import Head
-from readmit._model import Request
+from readmit._model import Compensated, Request
+from readmit.journal import Change
 from tests.core.guards import Racing, attempt, new_guard, only
 from tests.core.memory import MemoryJournal, Store
 from tests.core.permits import POLICY, RECOVERIES
@@ -49,7 +50,7 @@ KEYS = Contract(idempotency_key="Idempotency-Key", key_lifetime=timedelta(hours=
 
 
 def test_a_replay_is_not_justified_by_a_key_that_a_compensation_has_changed(guard: Guard) -> None:
-    """An operator compensates what the screen showed, and a newer epoch is still unknown under the old key."""
+    """A compensation up to an older epoch, as old journals hold them: a newer one is unknown under the old key."""
     keys: list[str] = []
 
     @guard.tool(effect="write", name="pay", contract=KEYS)
@@ -59,7 +60,11 @@ def test_a_replay_is_not_justified_by_a_key_that_a_compensation_has_changed(guar
 
     for _ in range(3):
         attempt(pay, 1)
-    guard.compensate(only(guard).id, epoch=2, by="ann")
+    head = only(guard)
+    with pytest.raises(OperatorError, match="moved on to epoch 3"):
+        guard.compensate(head.id, epoch=2, by="ann")
+    older = Compensated(at=head.admissions[-1].at, fence=2, by="ann")
+    guard.ports().journal.append([Change(head.id, (older,))], durable=False)
     refused = attempt(pay, 1)
     assert len(set(keys)) == 1
     assert isinstance(refused, Refused) and refused.reason == "effect_unknown"
@@ -334,10 +339,11 @@ def test_a_denial_is_remembered_for_what_was_shown(guard: Guard) -> None:
         return cents
 
     with identified(framework="f"):
-        first = attempt(pay, 1)
-        assert isinstance(attempt(pay, 2), readmit.ApprovalRequired)
+        first, second = attempt(pay, 1), attempt(pay, 2)
     guard.deny(first.request_id, by="ann")
     assert isinstance(attempt(pay, 1, False), readmit.ApprovalRequired), "an equal call was denied"
+    assert attempt(pay, 2, False).request_id == second.request_id, "the second card still waits"
+    guard.approve(second.request_id, by="ann")
     assert attempt(pay, 2, False) == 2
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -14,7 +15,8 @@ import pytest
 
 from readmit import Guard
 from readmit.demo import DemoReport, run_demo
-from readmit.demo._report import GUARDED, UNGUARDED
+from readmit.demo._report import GUARDED, LEFT_ASKING, LEFT_UNKNOWN, UNGUARDED
+from tests.cli.commands import at_terminal
 
 LONGEST = 15.0  # seconds, imports included
 
@@ -64,13 +66,32 @@ def test_it_ends_with_the_servers_own_count(empty: Path, columns: int) -> None:
         assert word in text
 
 
+def test_the_commands_that_it_shows_work_when_they_are_pasted(empty: Path) -> None:
+    """In another folder, at a terminal that wraps long lines; those that act ask there, and are confirmed."""
+    done = play(cwd=empty, columns=80)
+    shown = [shlex.split(line) for line in done.stdout.splitlines() if line.startswith("  ") and "--journal" in line]
+    commands = ["show", "pending", "reconcile", "approve", "operator-key"]
+    verbs = [next(word for word in words if word in commands) for words in shown]
+    assert verbs == commands
+    for verb, words in zip(verbs, shown, strict=True):
+        ran = at_terminal(*words[words.index(verb) :], types=["yes"], cwd=empty)
+        assert ran.code == 0, ran.out
+    (journal,) = (empty.parent / "temporary").glob("*/readmit.db")
+    guard = Guard(journal=journal)
+    waiting = {p.tool: guard.show(p.occurrence_id) for p in guard.pending()}
+    guard.close()
+    assert waiting[LEFT_UNKNOWN].effects().state == "reconciled"
+    assert waiting[LEFT_ASKING].grants[0][1].via == "cli:terminal"
+
+
 def test_for_scripts_and_in_a_given_folder(empty: Path) -> None:
     done = play("--json", "--directory", "here", cwd=empty)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert (report["guarded"], report["unguarded"], report["ok"]) == (1, 2, True)
     assert report["directory"] == str(empty / "here")
-    assert {finding["tool"] for finding in report["findings"] if not finding["benign"]} == {UNGUARDED}
+    assert {finding["tool"] for finding in report["findings"] if not finding["benign"]} == {UNGUARDED, LEFT_UNKNOWN}
+    assert [left["tool"] for left in report["left"]] == [LEFT_UNKNOWN, LEFT_ASKING]
     assert [path.name for path in empty.iterdir()] == ["here"]
     assert list((empty.parent / "temporary").iterdir()) == []
 
@@ -92,14 +113,15 @@ def test_the_report(report: DemoReport, capsys: pytest.CaptureFixture[str]) -> N
 def test_the_analysis_names_the_twin_and_not_the_guarded_tool(report: DemoReport) -> None:
     accusing = {(str(finding.verdict), finding.tool) for finding in report.findings if not finding.benign}
     assert ("duplicate_effect", UNGUARDED) in accusing
-    assert {tool for _, tool in accusing} == {UNGUARDED}
+    assert {tool for verdict, tool in accusing if verdict != "unsettled_effect"} == {UNGUARDED}
+    assert {tool for verdict, tool in accusing if verdict == "unsettled_effect"} == {LEFT_UNKNOWN}
     assert ("justified_replay", "post_status") in {(str(f.verdict), f.tool) for f in report.findings if f.benign}
 
 
 def test_the_journal_holds_the_story(report: DemoReport) -> None:
     guard = Guard(journal=report.journal)
     head = guard.show(report.occurrence_id)
-    assert guard.pending() == []
+    assert tuple((p.tool, p.state) for p in guard.pending()) == ((LEFT_UNKNOWN, "unknown"), (LEFT_ASKING, ""))
     guard.close()
     assert head.opened.tool == GUARDED
     assert [admitted.justification for admitted in head.admissions] == ["first_attempt"]
@@ -123,6 +145,7 @@ def test_other_counts_are_not_ok(report: DemoReport) -> None:
     ours = tuple(replace(finding, tool=GUARDED) for finding in report.findings)
     assert not replace(report, findings=ours).ok
     assert not replace(report, findings=report.findings + ours).ok
+    assert not replace(report, findings=tuple(f for f in report.findings if f.verdict != "unsettled_effect")).ok
 
 
 def test_a_folder_that_cannot_be_written(empty: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,17 @@ def test_a_torn_file_is_mended_when_it_is_opened_again(tmp_path: Path) -> None:
     lines = path.read_text().splitlines()
     assert [json.loads(line)["resourceSpans"] for line in (lines[0], *lines[2:])] == [[], [1], [2]]
     assert lines[1] == '{"resourceSpans":[{"resou'
+
+
+def test_what_is_written_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """Whatever the umask lets through; a folder that was there, perhaps shared on purpose, keeps its mode."""
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o755)
+    shared.chmod(0o755)
+    for folder, mode in ((tmp_path / "new" / "traces", 0o700), (shared, 0o755)):
+        run(folder, "os.umask(0); spans(1)")
+        (file,) = folder.iterdir()
+        assert (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE(file.stat().st_mode)) == (mode, 0o600)
 
 
 def test_a_living_file_of_the_same_name_is_left_alone(tmp_path: Path) -> None:

@@ -78,6 +78,9 @@ class Watched:
     def named(self, name: str) -> list[Head]:
         return self._journal.named(name)
 
+    def beginning(self, kind: str, prefix: str) -> list[str]:
+        return self._journal.beginning(kind, prefix)
+
     def open(self) -> Iterator[Head]:
         return self._journal.open()
 

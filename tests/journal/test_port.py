@@ -134,6 +134,16 @@ def test_a_name_without_a_number_takes_the_next(journal: Journal) -> None:
     assert [h.id for h in journal.named("permit:p")] == ["o1", "o2"]
 
 
+def test_an_id_is_found_by_its_beginning_open_or_closed(journal: Journal) -> None:
+    journal.append([first("o1", opened(), names=(("request:r1", 1), ("permit:p%", 1)))], durable=True)
+    journal.append([first("o12", opened(), admitted(journal.owner), ended(), delivered())], durable=True)
+    assert journal.beginning("occurrence", "o1") == ["o1", "o12"]
+    assert journal.beginning("occurrence", "o12") == ["o12"]
+    assert journal.beginning("request", "r") == ["r1"]
+    assert journal.beginning("permit", "p") == ["p%"]
+    assert journal.beginning("permit", "r") == journal.beginning("occurrence", "%") == []
+
+
 def test_documents_come_with_the_next_write(journal: Journal) -> None:
     journal.keep_document("f", b"text")
     assert journal.document("f") == b"text"

@@ -58,21 +58,39 @@ def test_equal_arguments_never_block_by_themselves(stage: Stage, bank: Bank) -> 
 
 def test_an_unknown_outcome_folds_equal_calls_whatever_their_ids(stage: Stage, bank: Bank) -> None:
     bank.fault = TimeoutError()
-    with identified(call_id="call-1", response="response-1"), pytest.raises(TimeoutError):
+    with identified(call_id="call-1", response="response-1", framework="response-1 0"), pytest.raises(TimeoutError):
         bank.pay("ann")
-    with identified(call_id="call-2", response="response-2"), pytest.raises(readmit.ReplayRefused):
+    with (
+        identified(call_id="call-2", response="response-2", framework="response-2 0"),
+        pytest.raises(readmit.ReplayRefused),
+    ):
         bank.pay("ann")
     assert decisions(stage) == ["minted: admit", "open: refuse"]
+    assert bank.paid == ["ann"]
+
+
+def test_a_response_is_named_together_with_the_call_inside_it(stage: Stage, bank: Bank) -> None:
+    """Else a call of it that is executed again, before its effect is known, would be taken for its neighbour."""
+    with pytest.raises(ValueError, match="without framework="), identified(call_id="call-1", response="response-1"):
+        bank.pay("ann")
+    bank.fault = TimeoutError()
+    for raised in (TimeoutError, readmit.ReplayRefused):
+        with identified(call_id="call-1", response="response-1", framework="response-1 0"), pytest.raises(raised):
+            bank.pay("ann")
     assert bank.paid == ["ann"]
 
 
 def test_two_calls_of_one_response_are_two_occurrences(stage: Stage, bank: Bank) -> None:
     bank.fault = TimeoutError()
     for call in ("call-1", "call-2"):
-        with identified(call_id=call, response="response-1"), pytest.raises(TimeoutError):
+        ids = {"call_id": call, "response": "response-1", "framework": f"response-1 {call}"}
+        with identified(**ids), pytest.raises(TimeoutError):
             bank.pay("ann")
     assert len(stage.guard.pending()) == 2
-    with identified(call_id="call-9", response="response-2"), pytest.raises(readmit.ReplayRefused):
+    with (
+        identified(call_id="call-9", response="response-2", framework="response-2 0"),
+        pytest.raises(readmit.ReplayRefused),
+    ):
         bank.pay("ann")
 
 

@@ -86,6 +86,22 @@ def test_each_error_says_what_happened_to_what_and_what_to_do(reason: Refusal) -
     assert len({str(refused("o", "t", r)) for r in REASONS}) == len(REASONS)
 
 
+def test_waiting_for_a_verdict_alone_is_a_missing_approval() -> None:
+    """The call that asks and those that come while nobody has answered are taken by one `except`."""
+    for detail, error in (
+        ("confirmation", readmit.ApprovalRequired),
+        ("challenge, confirmation", readmit.RecoveryPending),
+    ):
+        assert type(refused("o-1", "pay", Refusal.RECOVERY_PENDING, detail=detail)) is error
+
+
+def test_two_verdicts_that_conflict_are_not_two_calls_that_do() -> None:
+    calls = refused("o-1", "pay", Refusal.CONFLICT, detail="cents", gates=("identity",))
+    verdicts = refused("o-1", "pay", Refusal.CONFLICT, detail="contradictory verdicts", gates=("authority",))
+    assert "give it one of its own" in str(calls) and "approved and denied" in str(verdicts)
+    assert not re.search(INVITING, verdicts.for_model, re.IGNORECASE)
+
+
 INVITING = r"try|again(?! changes nothing)|re-?run|re-?submit|resend|later|please|readmit |call it|\bcan be\b"
 
 

@@ -14,7 +14,8 @@ import pytest
 
 import readmit
 from readmit import Absent, Approval, Contract, NotSent, Present, Question, Unclear
-from readmit._model import Accepted, Denied, Event, Granted, Reconciled
+from readmit._model import Accepted, Denied, Event, Granted, Reconciled, RecoveryKind, Suspended
+from readmit.journal import Change
 from tests.middleware.stage import Stage, attributes, killed
 from tests.middleware.test_context import KILLED_WHILE_PAYING
 
@@ -77,7 +78,7 @@ def test_an_approval_is_asked_for_once_granted_once_and_used_once(stage: Stage) 
     assert (first.reason, first.gates, first.remedies) == ("permit_missing", ("authority",), ("approve", "abandon"))
 
     second = tool.refused("ann")
-    assert isinstance(second, readmit.RecoveryPending)
+    assert isinstance(second, readmit.ApprovalRequired), "the same `except` takes it while nobody has answered"
     assert (second.reason, second.request_id) == ("recovery_pending", first.request_id)
     assert stage.waiting().request_id == first.request_id
 
@@ -221,6 +222,39 @@ def test_a_click_on_an_old_card_answers_nothing_newer(stage: Stage) -> None:
     stage.guard.approve(request_of(old), by="bob")
     assert tool.refused("ann", 5_000).reason == "recovery_pending"
     assert tool.done == []
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["unanswered", "approved before"])
+def test_a_no_to_an_old_card_denies_nothing_newer(stage: Stage, caplog: pytest.LogCaptureFixture, before: bool) -> None:
+    tool = Tool(stage.guard, approval=True, key="to")
+    old = tool.refused("ann", 5)
+    if before:
+        stage.guard.approve(request_of(old), by="bob")
+    new = tool.refused("ann", 5_000)
+    stage.guard.deny(request_of(old), by="bob")
+    assert any(f"superseded by {new.request_id}" in r.getMessage() for r in caplog.records)
+    assert stage.waiting().request_id == new.request_id
+    assert tool.refused("ann", 5_000).reason == "recovery_pending"
+
+    again = tool.refused("ann", 5)
+    assert again.reason == "permit_missing", "what was denied does not run on the permit that came before it"
+    last = tool.refused("ann", 5_000)
+    stage.guard.approve(request_of(last), by="bob")
+    assert tool.pay("ann", 5_000) == "receipt 1"
+
+
+def test_a_challenge_beside_a_request_asks_for_the_sign_in_first(stage: Stage) -> None:
+    """Both are unanswered: it is `RecoveryPending`, and names the request too."""
+    tool = Tool(stage.guard, approval=True, contract=Contract(idempotent=True))
+    stage.guard.approve(request_of(tool.refused("ann")), by="bob")
+    tool.lost("ann")
+    request = request_of(tool.refused("ann"))
+    head = stage.guard.show(stage.waiting().occurrence_id)
+    challenged = Suspended(at=stage.clock(), suspension=RecoveryKind.CHALLENGE, id="challenge", epoch=head.last_epoch)
+    stage.guard.ports().journal.append([Change(head.id, (challenged,))], durable=False)
+    refused = tool.refused("ann")
+    assert isinstance(refused, readmit.RecoveryPending)
+    assert (refused.request_id, refused.remedies[:2]) == (request, ("sign_in", "approve"))
 
 
 def test_a_newer_policy_makes_an_approval_stale(filed: Stage) -> None:
@@ -643,6 +677,32 @@ def test_an_effect_is_undone_once(stage: Stage) -> None:
     with pytest.raises(readmit.OperatorError, match="compensated before: nothing was undone twice"):
         stage.guard.compensate(occurrence, epoch=1, by="bob")
     assert len(undone) == 1
+
+
+def test_a_compensation_names_the_newest_epoch(stage: Stage) -> None:
+    """What an older epoch did may be what a newer one reported: under a key, or where the tool is idempotent."""
+    undone: list[Question] = []
+    tool = Tool(stage.guard, contract=Contract(idempotent=True), compensate=undone.append)
+    tool.lost("ann")
+    tool.lost("ann")
+    occurrence = stage.waiting().occurrence_id
+    with pytest.raises(readmit.OperatorError, match="moved on to epoch 2: look at it again"):
+        stage.guard.compensate(occurrence, epoch=1, by="bob")
+    assert not undone
+    stage.guard.compensate(occurrence, epoch=2, by="bob")
+    assert len(undone) == 1
+
+
+def test_a_compensation_during_which_an_epoch_began_is_not_recorded(stage: Stage) -> None:
+    def refund(question: Question) -> None:
+        tool.lost("ann")
+
+    tool = Tool(stage.guard, contract=Contract(idempotent=True), compensate=refund)
+    tool.lost("ann")
+    occurrence = stage.waiting().occurrence_id
+    with pytest.raises(readmit.OperatorError, match=r"epoch 2: look at it again\. The compensate hook has run"):
+        stage.guard.compensate(occurrence, epoch=1, by="bob")
+    assert stage.waiting().state == "unknown"
 
 
 def test_a_compensation_that_fails_records_nothing(stage: Stage) -> None:

@@ -83,7 +83,7 @@ def short(value: Any) -> Any:
 
 
 def test_a_call_is_two_spans(stage: Stage) -> None:
-    with readmit.scope("conversation-7"), identified(call_id="call-1", response="response-1"):
+    with readmit.scope("conversation-7"), identified(call_id="call-1", response="response-1", framework="f"):
         Tool(stage.guard).pay("ann")
     assert [shown(s) for s in stage.spans()] == snapshot(
         [

@@ -306,9 +306,9 @@ def test_a_misspelt_effect_says_what_to_write(effect: object) -> None:
 
 def test_without_parentheses() -> None:
     with pytest.raises(TypeError, match=r"write @readmit\.tool\(effect=…\) above <function plain"):
-        readmit.tool(plain)
+        readmit.tool(plain)  # type: ignore[arg-type, call-arg]
     with pytest.raises(TypeError, match=r"write @readmit\.tool\(effect=…\), not tool\('write'\)"):
-        readmit.tool("write")
+        readmit.tool("write")  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

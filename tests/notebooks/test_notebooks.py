@@ -76,6 +76,22 @@ def test_first_look_at_traces_of_one_s_own(tmp_path: Path, monkeypatch: pytest.M
     assert pictures(notebook) == 2
 
 
+def test_first_look_at_traces_without_a_duplicate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    with Scene(traces / "one.jsonl", service="one") as scene, scene.tool("send_message", '{"to": "ada"}'):
+        scene.send(200)
+    monkeypatch.setenv("READMIT_TRACES", str(traces))
+    notebook, findings = run("01_first_look.ipynb", tmp_path)
+    assert findings == []
+    assert pictures(notebook) == 0
+    shown = "\n".join(
+        str(output.data) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs
+    )
+    assert "No duplicate_effect in these traces." in shown
+    assert "No call in these traces was guarded" in shown
+
+
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.name)
 def test_notebooks_have_no_logic_of_their_own(path: Path) -> None:
     """What a notebook shows is in the package, where it is typed and tested."""

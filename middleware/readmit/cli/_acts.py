@@ -146,7 +146,7 @@ def declare_unknown(id: str, /, *, epoch: int, by: str, session: Given) -> int:
     """Give up on an epoch that hangs: its effect is unknown from then on, and its owner is fenced.
 
     Args:
-        id: the occurrence, or a prefix that only one open occurrence has.
+        id: the occurrence, or a beginning of its id that no other has.
         epoch: the epoch that is in flight, as `pending` showed it.
         by: who gives it up.
         session: of this command line.
@@ -170,7 +170,7 @@ def abandon(id: str, /, *, by: str, statement: str = "", session: Given) -> int:
     """Close an occurrence for good. What may have happened stays as it is; a later equal call is a new one.
 
     Args:
-        id: the occurrence, or a prefix that only one open occurrence has.
+        id: the occurrence, or a beginning of its id that no other has.
         by: who closes it.
         statement: why, in so many words; needed where the effect is unknown, or there but not delivered.
         session: of this command line.
@@ -226,6 +226,8 @@ def _asked(head: Head, asked: Suspended) -> tuple[tuple[str, str | None], ...]:
 
 def _verdicts(head: Head, asked: Suspended, verdict: str) -> tuple[str, ...]:
     """What was said about this request before, and whether it still waits."""
+    if head.confirmation is not None and asked.id in head.superseded:
+        return (f"A newer request of this call was made ({head.confirmation.id}): this answers nothing newer.",)
     approved = any(granted.permit.request == asked.id for _, granted in head.grants)
     denied = asked.id in head.denials
     if approved if verdict == "deny" else denied:
@@ -233,7 +235,4 @@ def _verdicts(head: Head, asked: Suspended, verdict: str) -> tuple[str, ...]:
         return (f"This request was {other} before. Two verdicts that differ are a conflict: nothing runs on either.",)
     if approved or denied:
         return ("This request has the same verdict already: nothing will change.",)
-    newest = head.confirmation
-    if newest is not None and newest.id != asked.id:
-        return (f"A newer request of this call waits ({newest.id}): this answers nothing newer.",)
     return ()

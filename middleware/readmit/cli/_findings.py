@@ -35,7 +35,7 @@ def reconcile(
     """Record what was found out about the effect at the service. Say exactly one of present, absent, unclear.
 
     Args:
-        id: the occurrence, or a prefix that only one open occurrence has.
+        id: the occurrence, or a beginning of its id that no other has.
         epoch: the newest epoch when the question was asked, as `pending` showed it.
         by: who found it.
         present: the effect is there; how the service names it.
@@ -59,7 +59,7 @@ def accept(id: str, /, *, epoch: int, by: str, statement: str, session: Given) -
     """Accept that the epochs so far may have had their effect: one repeat may follow. Restores no authority.
 
     Args:
-        id: the occurrence, or a prefix that only one open occurrence has.
+        id: the occurrence, or a beginning of its id that no other has.
         epoch: the newest epoch, as `pending` showed it.
         by: who accepts it.
         statement: what is accepted, in so many words.
@@ -82,7 +82,7 @@ def compensate(id: str, /, *, epoch: int, by: str, session: Given) -> int:
     A tool's own compensate= hook runs only in the program that holds the tool: here it is recorded, not done.
 
     Args:
-        id: the occurrence, or a prefix that only one open occurrence has.
+        id: the occurrence, or a beginning of its id that no other has.
         epoch: the newest epoch, as `pending` showed it.
         by: who undid it.
         session: of this command line.

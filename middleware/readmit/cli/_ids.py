@@ -1,4 +1,4 @@
-"""Ids as people type them: whole, or a prefix that only one open occurrence (or request, or permit) has."""
+"""Ids as people type and see them: whole, or any beginning that no other of the journal has, open or closed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from readmit._fold import Head
 from readmit._guard import Guard
 from readmit._model import Granted, RecoveryKind, Suspended
 from readmit.cli._exit import Exit, Stop
-from readmit.cli._text import clean
+from readmit.cli._text import clean, shortened
+
+_WHERE = {
+    "occurrence": "`readmit pending` lists the open ones; an error names its occurrence.",
+    "request": "`readmit pending` shows the ones that wait.",
+    "permit": "`readmit show` lists the permits of an occurrence.",
+}
 
 
 def occurrence(guard: Guard, text: str) -> Head:
@@ -17,16 +23,7 @@ def occurrence(guard: Guard, text: str) -> Head:
     Raises:
         Stop: none, or several.
     """
-    journal = guard.ports().journal
-    if (head := journal.load(text)) is not None:
-        return head
-    found = _only(
-        "occurrence",
-        text,
-        (head.id for head in journal.open()),
-        "`readmit pending` lists the open ones; a closed one needs its whole id.",
-    )
-    return guard.show(found)
+    return guard.show(_whole(guard, "occurrence", text))
 
 
 def request(guard: Guard, text: str) -> tuple[Head, Suspended]:
@@ -35,20 +32,12 @@ def request(guard: Guard, text: str) -> tuple[Head, Suspended]:
     Raises:
         Stop: none, or several.
     """
-    journal = guard.ports().journal
-    named = journal.named(f"request:{text}")
-    if not named:
-        waiting = (w.request_id for w in guard.pending() if w.request_id is not None)
-        text = _only("approval request", text, waiting, "`readmit pending` shows the ones that wait.")
-        named = journal.named(f"request:{text}")
-    for head in named:
+    whole = _whole(guard, "request", text)
+    for head in guard.ports().journal.named(f"request:{whole}"):
         for suspension in head.suspensions:
-            if suspension.id == text and suspension.suspension is RecoveryKind.CONFIRMATION:
+            if suspension.id == whole and suspension.suspension is RecoveryKind.CONFIRMATION:
                 return head, suspension
-    raise Stop(
-        Exit.NOTHING,
-        f"The journal holds no approval request {clean(text)}. `readmit pending` shows the ones that wait.",
-    )
+    raise _none("request", text)
 
 
 def permit(guard: Guard, text: str) -> tuple[list[Head], Granted]:
@@ -57,28 +46,35 @@ def permit(guard: Guard, text: str) -> tuple[list[Head], Granted]:
     Raises:
         Stop: none, or several.
     """
-    journal = guard.ports().journal
-    named = journal.named(f"permit:{text}")
-    if not named:
-        held = (granted.permit.id for head in journal.open() for _, granted in head.grants)
-        text = _only("permit", text, held, "`readmit show` lists the permits of an occurrence.")
-        named = journal.named(f"permit:{text}")
-    for head in named:
+    whole = _whole(guard, "permit", text)
+    heads = guard.ports().journal.named(f"permit:{whole}")
+    for head in heads:
         for _, granted in head.grants:
-            if granted.permit.id == text:
-                return named, granted
-    raise Stop(
-        Exit.NOTHING, f"The journal holds no permit {clean(text)}. `readmit show` lists the permits of an occurrence."
-    )
+            if granted.permit.id == whole:
+                return heads, granted
+    raise _none("permit", text)
 
 
-def _only(what: str, prefix: str, known: Iterable[str], where: str) -> str:
-    matches = sorted({one for one in known if prefix and one.startswith(prefix)})
-    if len(matches) == 1:
-        return matches[0]
+def short(guard: Guard, kind: str, ids: Iterable[str]) -> dict[str, str]:
+    """Each id with the shortest beginning by which every command finds it."""
+    journal = guard.ports().journal
+    return {one: shortened(one, lambda text: journal.beginning(kind, text)) for one in ids}
+
+
+def _whole(guard: Guard, kind: str, text: str) -> str:
+    matches = guard.ports().journal.beginning(kind, text) if text else []
+    if text in matches:
+        return text
     if not matches:
-        raise Stop(Exit.NOTHING, f"The journal holds no {what} {clean(prefix)}. {where}")
-    raise Stop(
-        Exit.NOTHING,
-        f"{len(matches)} open {what}s begin with {clean(prefix)}: {', '.join(matches)}. Write one of them in full.",
-    )
+        raise _none(kind, text)
+    if len(matches) > 1:
+        which = "\n  ".join(matches)
+        raise Stop(
+            Exit.NOTHING,
+            f"{len(matches)} {kind}s or more begin with {clean(text)}; write more of the one that is meant:\n  {which}",
+        )
+    return matches[0]
+
+
+def _none(kind: str, text: str) -> Stop:
+    return Stop(Exit.NOTHING, f"The journal holds no {kind} {clean(text)}. {_WHERE[kind]}")

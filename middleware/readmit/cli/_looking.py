@@ -17,11 +17,13 @@ Given = Annotated[Session, Parameter(parse=False)]
 def pending(*, session: Given) -> int:
     """List every open occurrence, oldest first, with what can end it.
 
-    Ids are shortened as far as they stay unique among those shown; every command takes them so.
+    Ids are shortened to what no other of the journal begins with; every command takes them so.
     """
     with session.guard() as guard:
         entries = guard.pending()
-    session.answer([_view.waiting(entry) for entry in entries], _tables.pending_table(entries))
+        short = _ids.short(guard, "occurrence", [entry.occurrence_id for entry in entries])
+        short |= _ids.short(guard, "request", [entry.request_id for entry in entries if entry.request_id is not None])
+    session.answer([_view.waiting(entry) for entry in entries], _tables.pending_table(entries, short, session.more))
     return Exit.DONE
 
 
@@ -29,12 +31,12 @@ def show(id: str, /, *, session: Given) -> int:
     """Show one occurrence: how it stands, its events in their lanes, its permits, what can end it.
 
     Args:
-        id: the occurrence, or a prefix that only one open occurrence has.
+        id: the occurrence, or a beginning of its id that no other has.
         session: of this command line.
     """
     with session.guard() as guard:
         view = _view.look(guard, _ids.occurrence(guard, id).id)
-    session.answer(view.document(), _tables.story(view, width=session.out.width))
+    session.answer(view.document(), _tables.story(view, width=session.out.width, more=session.more))
     return Exit.DONE
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from readmit._operator import Pending
 
 
 class Remedy(NamedTuple):
-    """What a remedy means, and the command that records it."""
+    """What a remedy means, and the command that records it, without the name of the program."""
 
     meaning: str
     command: str
@@ -18,44 +19,44 @@ class Remedy(NamedTuple):
 _ALL = {
     "sign_in": Remedy(
         "Sign in again, then record it. Opens the authority gate; says nothing about the effect.",
-        "readmit authenticated{principal} --scope {scope}",
+        "authenticated{principal} --scope {scope}",
     ),
     "approve": Remedy(
         "Say yes or no to the request. A yes is good for one dispatch of exactly this call.",
-        "readmit approve {request} --by NAME",
+        "approve {request} --by NAME",
     ),
     "reconcile": Remedy(
-        "Look at the service whether the effect is there, and record what you found.",
-        "readmit reconcile {id} --epoch {epoch} --by NAME --present RECEIPT",
+        "Look at the service whether the effect is there, and record what you found: --present, --absent or --unclear.",
+        "reconcile {id} --epoch {epoch} --by NAME --present RECEIPT",
     ),
     "accept": Remedy(
         "Accept that it may already have happened: one repeat may follow, and it may happen twice.",
-        "readmit accept {id} --epoch {epoch} --by NAME --statement TEXT",
+        "accept {id} --epoch {epoch} --by NAME --statement TEXT",
     ),
     "compensate": Remedy(
         "Undo the effect at the service, see that nothing can still arrive, and record it.",
-        "readmit compensate {id} --epoch {epoch} --by NAME",
+        "compensate {id} --epoch {epoch} --by NAME",
     ),
     "declare_unknown": Remedy(
         "Give up on the epoch that is in flight, if it hangs. Its effect is then unknown.",
-        "readmit declare-unknown {id} --epoch {epoch} --by NAME",
+        "declare-unknown {id} --epoch {epoch} --by NAME",
     ),
     "abandon": Remedy(
         "Close this occurrence for good. What may have happened stays; a later equal call is a new one.",
-        "readmit abandon {id} --by NAME --statement TEXT",
+        "abandon {id} --by NAME --statement TEXT",
     ),
 }
 
 
-def remedy(name: str, pending: Pending, *, short: str) -> Remedy:
-    """A remedy of one occurrence; `short` is its id as people may type it."""
+def remedy(name: str, pending: Pending, *, short: Mapping[str, str]) -> Remedy:
+    """A remedy of one occurrence; `short` has its ids as people may type them."""
     known = _ALL[name]
     command = known.command.format(
-        id=short,
+        id=short[pending.occurrence_id],
         epoch=pending.epoch,
         scope=quoted(pending.scope),
         principal=f" --principal {quoted(pending.principal)}" if pending.principal is not None else "",
-        request=pending.request_id or "REQUEST",
+        request=short.get(pending.request_id or "", "REQUEST"),
     )
     return Remedy(known.meaning, command)
 

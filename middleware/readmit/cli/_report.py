@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from readmit._guard import Guard
@@ -29,6 +31,7 @@ def recorded(session: Session, guard: Guard, act: Act, via: str, occurrences: li
                 "effect": view.head.effects().state,
                 "open": not view.head.closed,
                 "remedies": list(view.pending.remedies) if view.pending else [],
+                "next_call": {"decision": view.next_call.decision, "why": view.next_call.why or None},
             }
             for view in views
         ],
@@ -38,9 +41,11 @@ def recorded(session: Session, guard: Guard, act: Act, via: str, occurrences: li
     )
     if permit := ids.get("permit_id"):
         text.append(f", permit {permit}")
+    lines: list[RenderableType] = [text]
     for view in views:
-        text.append(f"\n  {clean(view.head.opened.tool)} {view.short}: {_stands(view)}")
-    session.answer(plain(document), text)
+        stands = Text(f"{clean(view.head.opened.tool)} {view.short[view.head.id]}: {_stands(view)}")
+        lines.append(Padding(Text.assemble(stands, "\n", (clean(view.next_call.said), "bold")), (0, 0, 0, 2)))
+    session.answer(plain(document), Group(*lines))
     return Exit.DONE
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,6 +39,11 @@ class Session:
     key_file: Path | None = None
     out: Console = field(default_factory=lambda: Console(highlight=False))
     err: Console = field(default_factory=lambda: Console(stderr=True, highlight=False))
+
+    @property
+    def more(self) -> str:
+        """What a command that is shown needs at its end to find the same journal."""
+        return "" if self.journal == default_journal() else f" --journal {shlex.quote(str(self.journal))}"
 
     @contextmanager
     def guard(self) -> Iterator[Guard]:
@@ -79,7 +85,7 @@ class Session:
         if self.as_json:
             print(json.dumps(document, ensure_ascii=False))
         else:
-            self.out.print(text)
+            self.out.print(text, crop=False)  # a command is one line, which a terminal wraps and copies whole
 
     def stopped(self, stop: Stop) -> int:
         """Says why a command ended before it was done."""

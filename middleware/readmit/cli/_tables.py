@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from rich import box
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -17,7 +18,7 @@ from readmit._model import AnyEvent, Dimension
 from readmit._operator import Pending
 from readmit.cli._events import words
 from readmit.cli._remedies import remedy
-from readmit.cli._text import age, clean, shortened, since, when
+from readmit.cli._text import age, called, clean, since, when
 from readmit.cli._view import View
 
 WIDE = 110  # columns from which every lane gets a column of its own
@@ -49,12 +50,10 @@ def state(text: str) -> Text:
     return Text(text, style=_COLOUR.get(text.partition(" ")[0], ""))
 
 
-def pending_table(entries: Sequence[Pending]) -> RenderableType:
-    """The list that people work through, oldest first; every cell has a second line."""
+def pending_table(entries: Sequence[Pending], short: Mapping[str, str], more: str = "") -> RenderableType:
+    """The list that people work through, oldest first; every cell has a second line. `short` has each id's text."""
     if not entries:
         return Text("Nothing is open: no occurrence waits for anybody.", style="green")
-    ids = shortened(entry.occurrence_id for entry in entries)
-    requests = shortened(entry.request_id for entry in entries if entry.request_id is not None)
     table = _table()
     table.leading = 1
     table.add_column("occurrence\nage", no_wrap=True)
@@ -65,15 +64,17 @@ def pending_table(entries: Sequence[Pending]) -> RenderableType:
         scope = clean(entry.scope) + (f" · {clean(entry.principal)}" if entry.principal is not None else "")
         asks = Text()
         if entry.request_id is not None:
-            asks = Text.assemble("\nrequest ", (requests[entry.request_id], "bold"))
+            asks = Text.assemble("\nrequest ", (short[entry.request_id], "bold"))
         table.add_row(
-            Text.assemble((ids[entry.occurrence_id], "bold"), "\n", (age(entry.age), "dim")),
+            Text.assemble((short[entry.occurrence_id], "bold"), "\n", (age(entry.age), "dim")),
             Text.assemble(clean(entry.tool), "\n", (scope, "dim")),
             Text.assemble(_known(entry), "\n", state(entry.recovery)),
             Text.assemble(", ".join(entry.remedies), asks),
         )
     footer = Text.assemble(
-        f"{len(entries)} open. ", ("readmit show ID", "bold"), " tells the story of one and what each remedy means."
+        f"{len(entries)} open. ",
+        (f"{called()} show ID{more}", "bold"),
+        " tells the story of one and the command for each remedy.",
     )
     return Group(table, footer)
 
@@ -83,12 +84,12 @@ def _known(entry: Pending) -> Text:
     return Text.assemble(state(entry.state), f", {entry.epoch}") if entry.epoch else Text("nothing sent")
 
 
-def story(view: View, *, width: int) -> RenderableType:
-    """One occurrence: how it stands, its events, its permits, what can end it."""
+def story(view: View, *, width: int, more: str = "") -> RenderableType:
+    """One occurrence: how it stands, its events, its permits, what can end it. `more` goes to the end of commands."""
     parts: list[RenderableType] = [_header(view), _timeline(view, width)]
     if view.permits or view.head.denials:
         parts.append(_permits(view))
-    parts.append(_ends(view))
+    parts.append(_ends(view, more))
     return Group(*parts)
 
 
@@ -114,11 +115,12 @@ def _header(view: View) -> Panel:
         ("scope", opened.scope if opened.principal is None else f"{opened.scope} · principal {opened.principal}"),
         ("opened", f"{when(opened.at)}, {age(_span(opened.at, view.now))} ago; {'closed' if head.closed else 'open'}"),
         ("arguments", f"digest {head.digest[:16]}…" + (f", key {opened.key}" if opened.key else "")),
-        ("contract", view.contract or "none yet"),
+        ("contract", view.promised or "none yet"),
         ("recovery", _recovery(head)),
         ("authority", _authority(view)),
         ("effect", _effect(head)),
         ("delivery", _delivery(view)),
+        ("next call", view.next_call.said),
     ]
     for name, value in rows:
         grid.add_row(name, value if isinstance(value, Text) else Text(clean(value)))
@@ -184,25 +186,20 @@ def _weight(event: AnyEvent) -> str:
 
 def _shortly(text: str, view: View) -> str:
     """Ids inside an event's text as they are shown elsewhere on this page."""
-    for whole, short in _shown_ids(view).items():
+    for whole, short in view.short.items():
         text = text.replace(whole, short)
     return text
 
 
-def _shown_ids(view: View) -> dict[str, str]:
-    ids = [p.permit.id for p in view.permits] + [s.id for s in view.head.suspensions if s.suspension == "confirmation"]
-    return shortened(ids)
-
-
 def _permits(view: View) -> Table:
     table = _table("permits")
-    short = _shown_ids(view)
+    short = view.short
     table.add_column("permit", no_wrap=True)
     table.add_column("source")
     table.add_column("granted by", overflow="fold", ratio=2)
     table.add_column("uses")
     table.add_column("expires", overflow="fold", ratio=2)
-    table.add_column("state", overflow="fold", ratio=2)
+    table.add_column("state", overflow="fold", ratio=3)
     for permit in view.permits:
         table.add_row(*_permit_cells(permit, short))
     for request in sorted(view.head.denials):
@@ -212,7 +209,7 @@ def _permits(view: View) -> Table:
     return table
 
 
-def _permit_cells(view: PermitView, short: dict[str, str]) -> Iterable[str | Text]:
+def _permit_cells(view: PermitView, short: Mapping[str, str]) -> Iterable[str | Text]:
     permit = view.permit
     detail = f" ({view.detail})" if view.detail and view.detail != view.state else ""
     return (
@@ -225,13 +222,13 @@ def _permit_cells(view: PermitView, short: dict[str, str]) -> Iterable[str | Tex
     )
 
 
-def _ends(view: View) -> RenderableType:
+def _ends(view: View, more: str) -> RenderableType:
+    """Each remedy with its command, which is one line however narrow the terminal is: it can be copied."""
     if view.pending is None:
         return Text("It is closed: nothing has to be done.", style="dim")
-    table = _table("what can end it")
-    table.add_column("remedy", no_wrap=True, style="bold")
-    table.add_column("what it means, and the command", overflow="fold", ratio=1)
+    lines: list[RenderableType] = [Text("what can end it", style="bold")]
     for name in view.pending.remedies:
         known = remedy(name, view.pending, short=view.short)
-        table.add_row(name, Text.assemble(known.meaning, "\n", (known.command, "cyan")))
-    return table
+        lines.append(Padding(Text.assemble((name, "bold"), f"  {known.meaning}"), (0, 0, 0, 2)))
+        lines.append(Text(f"    {called()} {known.command}{more}", style="cyan", no_wrap=True, overflow="ignore"))
+    return Group(*lines)

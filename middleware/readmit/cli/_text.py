@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 
 WHOLE_TIME = 13  # characters of a UUIDv7 that hold its millisecond
 
@@ -19,6 +23,14 @@ def clean(text: str) -> str:
         'pay 5\\x1b[2Kpay 1'
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def called() -> str:
+    """How the reader can call this command: by its name, else as it was called."""
+    if shutil.which("readmit"):
+        return "readmit"
+    name = Path(sys.argv[0])
+    return shlex.quote(str(name)) if name.name == "readmit" else f"{shlex.quote(sys.executable)} -m readmit.cli"
 
 
 def age(span: timedelta) -> str:
@@ -50,21 +62,19 @@ def since(at: int, start: int) -> str:
     return "+" + age(timedelta(microseconds=(at - start) // 1000))
 
 
-def shortened(ids: Iterable[str]) -> dict[str, str]:
-    """Each id with its shortest prefix that is unique among them; never shorter than a UUIDv7's whole time.
+def shortened(one: str, beginning: Callable[[str], Sequence[str]]) -> str:
+    """The shortest prefix of an id that no other has; never shorter than a UUIDv7's whole time.
+
+    Args:
+        one: the id.
+        beginning: all ids that begin with a text.
 
     Example:
-        >>> shortened(["0199b2c4-1a2b-7f31-8000", "0199b2c4-1a2b-7f42-8000"])["0199b2c4-1a2b-7f31-8000"]
+        >>> known = ["0199b2c4-1a2b-7f31-8000", "0199b2c4-1a2b-7f42-8000"]
+        >>> shortened(known[0], lambda text: [one for one in known if one.startswith(text)])
         '0199b2c4-1a2b-7f3'
     """
-    known = sorted(set(ids))
-    short = {}
-    for i, one in enumerate(known):
-        length = WHOLE_TIME
-        for other in (*known[max(0, i - 1) : i], *known[i + 1 : i + 2]):
-            while one[:length] == other[:length] and length < len(one):
-                length += 1
-        while length < len(one) and one[length - 1] == "-":
-            length += 1
-        short[one] = one[:length]
-    return short
+    length = WHOLE_TIME
+    while length < len(one) and (one[length - 1] == "-" or len(beginning(one[:length])) > 1):
+        length += 1
+    return one[:length]

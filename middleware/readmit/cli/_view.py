@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -13,9 +14,11 @@ from readmit._authority import Closed, PermitView
 from readmit._contract import Contract, Policy
 from readmit._fold import Head
 from readmit._guard import Guard
-from readmit._model import AnyEvent, Delivered, DeliveryState, Permit, PermitSource, Request
+from readmit._model import AnyEvent, Delivered, DeliveryState, Permit, PermitSource, RecoveryKind, Request
 from readmit._operator import Pending
-from readmit.cli._text import moment, shortened
+from readmit.cli import _ids
+from readmit.cli._next import NextCall, next_call, request
+from readmit.cli._text import moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,19 +28,19 @@ class View:
     Attributes:
         head: its events, in their lanes.
         now: when it was looked at, in nanoseconds since the Unix epoch.
-        short: its id as people may type it, unique among the open ones.
+        short: its id, and those of its requests and permits, each with the shortest text by which commands find it.
         pending: what it waits for; None once it is closed.
         permits: each as it stands, by what the journal alone knows: another policy, executor or target can still make
             one stale.
-        contract: the name of the newest epoch's contract; empty before the first.
+        contract: that of the newest epoch; None before the first.
     """
 
     head: Head
     now: int
-    short: str
+    short: Mapping[str, str]
     pending: Pending | None
     permits: tuple[PermitView, ...]
-    contract: str
+    contract: Contract | None
 
     @property
     def said(self) -> str:
@@ -56,10 +59,20 @@ class View:
     @property
     def authority(self) -> Closed | tuple[PermitView, ...]:
         """The authority gate: what is missing, or the permits that open it; none for ambient authority."""
-        head = self.head
-        asked = head.confirmation is not None or any(a.request.approval for a in head.admissions[-1:])
-        request = Request(principal=head.opened.principal, digest=head.digest, approval=asked)
-        return _authority.gate(head, self.permits, request)
+        return _authority.gate(self.head, self.permits, request(self.head))
+
+    @property
+    def promised(self) -> str:
+        """The contract's name; empty before the first epoch."""
+        if self.contract is None:
+            return ""
+        return self.contract.name or f"unnamed ({self.head.admissions[-1].contract})"
+
+    @property
+    def next_call(self) -> NextCall:
+        """What an equal call would meet now."""
+        alive = self.pending is not None and self.pending.state == "in_flight"
+        return next_call(self.head, self.contract or Contract(), self.now, alive=alive)
 
     @property
     def events(self) -> list[tuple[int, AnyEvent]]:
@@ -79,7 +92,7 @@ class View:
             "opened": moment(opened.at).isoformat(),
             "open": not head.closed,
             "digest": head.digest,
-            "contract": self.contract,
+            "contract": self.promised,
             "epoch": head.last_epoch,
             "recovery": {
                 "state": head.recovery_state,
@@ -96,6 +109,7 @@ class View:
             "delivery": {"state": self.delivery, "owed": len(head.debts())},
             "request_id": self.pending.request_id if self.pending else None,
             "remedies": list(self.pending.remedies) if self.pending else [],
+            "next_call": {"decision": self.next_call.decision, "why": self.next_call.why or None},
             "events": [
                 {"place": place, "dimension": event.dimension, **msgspec.to_builtins(event)}
                 for place, event in self.events
@@ -113,9 +127,13 @@ def look(guard: Guard, occurrence_id: str) -> View:
     """One occurrence, as it stands now."""
     ports = guard.ports()
     head, now = guard.show(occurrence_id), ports.clock()
-    entries = guard.pending()
-    pending = next((entry for entry in entries if entry.occurrence_id == head.id), None)
-    short = shortened([head.id, *(entry.occurrence_id for entry in entries)])[head.id] if pending else head.id
+    pending = next((entry for entry in guard.pending() if entry.occurrence_id == head.id), None)
+    requests = [s.id for s in head.suspensions if s.suspension is RecoveryKind.CONFIRMATION]
+    short = {
+        **_ids.short(guard, "occurrence", [head.id]),
+        **_ids.short(guard, "request", requests),
+        **_ids.short(guard, "permit", [granted.permit.id for _, granted in head.grants]),
+    }
     return View(
         head=head, now=now, short=short, pending=pending, permits=_permits(head, now), contract=_contract(guard, head)
     )
@@ -164,9 +182,8 @@ def _permit(view: PermitView) -> dict[str, Any]:
     }
 
 
-def _contract(guard: Guard, head: Head) -> str:
+def _contract(guard: Guard, head: Head) -> Contract | None:
     if not head.admissions:
-        return ""
-    fingerprint = head.admissions[-1].contract
-    document = guard.ports().journal.document(fingerprint)
-    return (Contract.from_document(document).name if document else "") or f"unnamed ({fingerprint})"
+        return None
+    document = guard.ports().journal.document(head.admissions[-1].contract)
+    return Contract.from_document(document) if document else Contract()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from readmit._fold import Head
+from readmit._operator import Pending
 
 if TYPE_CHECKING:
     from readmit.demo._report import DemoReport
@@ -32,6 +34,9 @@ class Narrator:
 
     def straight_through(self, refused: Exception, head: Head, status: int, effects: int) -> None:
         """A call that never left was made again."""
+
+    def left_open(self, left: Sequence[Pending]) -> None:
+        """What is open now, and stays so."""
 
     def analysed(self, report: DemoReport) -> None:
         """The traces were read."""

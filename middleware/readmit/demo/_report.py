@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from readmit._operator import Pending
+
 if TYPE_CHECKING:
     from readmit_analysis import Finding
 
 GUARDED = "send_message"
 UNGUARDED = "send_message_unguarded"
+LEFT_UNKNOWN, LEFT_ASKING = "send_receipt", "close_account"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,7 @@ class DemoReport:
         unguarded: effects that the twin's server counted.
         findings: what the analysis found in the traces, benign ones included.
         occurrence_id: the guarded call, for `show`.
+        left: what is open at the end, for whoever wants to try the commands: an unknown effect, an approval request.
         seconds: how long it took.
     """
 
@@ -35,14 +39,21 @@ class DemoReport:
     unguarded: int
     findings: tuple[Finding, ...]
     occurrence_id: str
+    left: tuple[Pending, ...]
     seconds: float
 
     @property
     def ok(self) -> bool:
-        """Whether the servers counted 1 and 2, and the analysis named the twin's duplicate and accused nobody else."""
-        accused = {finding.tool for finding in self.findings if not finding.benign}
-        named = {finding.tool for finding in self.findings if finding.verdict == "duplicate_effect"}
-        return (self.guarded, self.unguarded) == (1, 2) and accused == named == {UNGUARDED}
+        """Whether the servers counted 1 and 2, and the analysis named the twin's duplicate and accused nobody else.
+
+        What was left unknown is to be named as that.
+        """
+        accused = {(finding.tool, str(finding.verdict)) for finding in self.findings if not finding.benign}
+        unsettled = {tool for tool, verdict in accused if verdict == "unsettled_effect"}
+        repeated = {tool for tool, verdict in accused if verdict != "unsettled_effect"}
+        named = {tool for tool, verdict in accused if verdict == "duplicate_effect"}
+        counted = (self.guarded, self.unguarded) == (1, 2)
+        return counted and repeated == named == {UNGUARDED} and unsettled == {LEFT_UNKNOWN}
 
     @property
     def line(self) -> str:
@@ -59,6 +70,10 @@ class DemoReport:
             "journal": str(self.journal),
             "traces": str(self.traces),
             "occurrence_id": self.occurrence_id,
+            "left": [
+                {"tool": p.tool, "occurrence_id": p.occurrence_id, "epoch": p.epoch, "request_id": p.request_id}
+                for p in self.left
+            ],
             "findings": [finding.as_dict() for finding in self.findings],
             "seconds": round(self.seconds, 3),
         }

@@ -6,7 +6,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,11 @@ import httpx
 
 import readmit
 from readmit._guard import Guard
+from readmit._operator import Pending
 from readmit.demo import _sides
 from readmit.demo._narrator import Narrator
-from readmit.demo._report import DemoReport
-from readmit.testing import EffectServer, closed_port
+from readmit.demo._report import LEFT_ASKING, LEFT_UNKNOWN, DemoReport
+from readmit.testing import LOST, EffectServer, closed_port
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -65,6 +66,7 @@ def run_demo(directory: Path | None = None, *, quiet: bool = False) -> DemoRepor
         with _unheard():
             counts, occurrence_id = _play(guard, provider, narrator)
             _goes_straight_through(guard, provider, narrator)
+            left = _leaves_open(guard, provider, narrator)
     finally:
         guard.close()
         exporters.shutdown()
@@ -77,6 +79,7 @@ def run_demo(directory: Path | None = None, *, quiet: bool = False) -> DemoRepor
         unguarded=counts[1],
         findings=findings,
         occurrence_id=occurrence_id,
+        left=left,
         seconds=time.monotonic() - began,
     )
     narrator.analysed(report)
@@ -124,6 +127,30 @@ def _goes_straight_through(guard: Guard, provider: TracerProvider, narrator: Nar
                 status = post_status("all well")
                 count = len(server.effects)
     narrator.straight_through(refused, guard.show(waiting.occurrence_id), status, count)
+
+
+def _leaves_open(guard: Guard, provider: TracerProvider, narrator: Narrator) -> tuple[Pending, ...]:
+    """For whoever wants to try the commands: an effect that nobody has looked for, and a request without a verdict."""
+    with EffectServer() as server, _sides.client_of(server.url, provider) as client:
+        server.script("/receipts", [LOST])
+        readmit.instrument(client, guard=guard)
+
+        @guard.tool(effect="write", name=LEFT_UNKNOWN)
+        def send_receipt(order: str) -> int:
+            return client.post("/receipts", json={"order": order}).raise_for_status().status_code
+
+        @guard.tool(effect="write", name=LEFT_ASKING, approval=True)
+        def close_account(account: str) -> int:
+            return client.post("/closings", json={"account": account}).raise_for_status().status_code
+
+        with readmit.scope("demo-left-open", principal=_sides.PRINCIPAL):
+            with suppress(httpx.TransportError):
+                send_receipt("order-1001")
+            with suppress(readmit.ApprovalRequired):
+                close_account("acme")
+    left = tuple(guard.pending())
+    narrator.left_open(left)
+    return left
 
 
 def _terminal() -> Narrator:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-import httpx
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.rule import Rule
@@ -17,6 +15,9 @@ from rich.text import Text
 
 import readmit
 from readmit._fold import Head
+from readmit._operator import Pending
+from readmit.cli._text import called
+from readmit.demo._layout import as_gates, as_lines, as_rows
 from readmit.demo._narrator import Narrator
 from readmit.demo._report import GUARDED, UNGUARDED, DemoReport
 from readmit.demo._sides import Told
@@ -61,7 +62,7 @@ class Terminal(Narrator):
             ("effect", f"{epoch.evidence.state} ({epoch.evidence.rule})", "bold red"),
             ("recovery", f"{head.recovery_state}: {schemes}", "yellow"),
         )
-        self._sides(_lines(ours, decided), _lines(theirs, (("agent", "told 401: sign in again", ""),)))
+        self._sides(as_lines(ours, decided), as_lines(theirs, (("agent", "told 401: sign in again", ""),)))
 
     def login(self, head: Head) -> None:
         """The login was renewed."""
@@ -69,7 +70,7 @@ class Terminal(Narrator):
         (_, granted), effect = head.grants[-1], head.effects()
         who = f"{granted.permit.source} of {granted.permit.granted_by}"
         self._print(
-            _gates(
+            as_gates(
                 ("recovery", True, f"{head.recovery_state}: the challenge is answered"),
                 ("authority", True, f"{who}, granted after epoch {granted.permit.after_epoch}"),
                 ("effect", False, f"still {effect.state} ({effect.rule})"),
@@ -87,7 +88,9 @@ class Terminal(Narrator):
             ("effect", "closed: nothing justifies a repeat", "bold red"),
             ("ends it", ", ".join(refused.remedies), ""),
         )
-        self._sides(_lines(ours, decided), _lines(theirs, (("agent", f"told that it is sent, {theirs.value}", ""),)))
+        self._sides(
+            as_lines(ours, decided), as_lines(theirs, (("agent", f"told that it is sent, {theirs.value}", ""),))
+        )
         self._print(Text.assemble(("The model reads: ", "dim"), (f"“{refused.for_model}”", "italic")))
 
     def settled(self, again: Told, head: Head, receipt: str, *, by: str) -> None:
@@ -107,7 +110,7 @@ class Terminal(Narrator):
                 "green",
             ),
         )
-        self._print(_rows(rows))
+        self._print(as_rows(rows))
 
     def straight_through(self, refused: Exception, head: Head, status: int, effects: int) -> None:
         """A call that never left was made again."""
@@ -121,7 +124,21 @@ class Terminal(Narrator):
             ("epoch 2", f"admitted: {second.admitted.justification}; no person was asked", "green"),
             ("server", f"one request, effect {effects}, answered {status}", ""),
         )
-        self._print(_rows(rows))
+        self._print(as_rows(rows))
+
+    def left_open(self, left: Sequence[Pending]) -> None:
+        """What is open now, and stays so."""
+        self._begin(
+            "Two are left for you",
+            "Nobody answers now, and the journal keeps them: the commands at the end are for you to try.",
+        )
+        rows = []
+        for pending in left:
+            text = "its answer was lost: the effect is unknown, and nobody has looked"
+            if pending.request_id is not None:
+                text = "asked for an approval, and nobody has answered: nothing was sent"
+            rows.append((pending.tool, text, "yellow"))
+        self._print(as_rows(tuple(rows)))
 
     def analysed(self, report: DemoReport) -> None:
         """The traces were read."""
@@ -149,14 +166,24 @@ class Terminal(Narrator):
     def closes(self, report: DemoReport) -> None:
         """Where it all is, what to try, and the servers' own count."""
         self._begin("Look for yourself", None)
-        command, journal = _command(), shlex.quote(str(report.journal))
-        commands = (
-            f"{command} show {report.occurrence_id} --journal {journal}",
-            f"{command} pending --journal {journal}",
-            f"{command} analyze {shlex.quote(str(report.traces))}",
-        )
-        for line in commands:
+        command, journal = called(), shlex.quote(str(report.journal))
+        commands = [
+            ("the story above", f"{command} show {report.occurrence_id} --journal {journal}"),
+            ("what is open", f"{command} pending --journal {journal}"),
+        ]
+        for waiting in report.left:
+            what = f"a finding on {waiting.tool}"
+            act = f"reconcile {waiting.occurrence_id} --epoch {waiting.epoch} --by me --present receipt-1"
+            if waiting.request_id is not None:
+                what = f"a verdict on {waiting.tool}"
+                act = f"approve {waiting.request_id} --by me"
+            commands.append((what, f"{command} {act} --journal {journal}"))
+        commands.append(("the findings", f"{command} analyze {shlex.quote(str(report.traces))}"))
+        for what, line in commands:
+            self._print(Text(f"# {what}", style="dim"))
             self._console.print(Text(f"  {line}", style="cyan"), soft_wrap=True)
+        self._print(Text("# reconcile and approve ask you first; a script needs the key that this makes", style="dim"))
+        self._console.print(Text(f"  {command} operator-key set --journal {journal}", style="cyan"), soft_wrap=True)
         self._console.print()
         for name, path in (("folder", report.directory), ("journal", report.journal), ("traces", report.traces)):
             self._console.print(Text.assemble((f"  {name:<8}", "dim"), str(path)), soft_wrap=True)
@@ -192,47 +219,3 @@ class Terminal(Narrator):
             Panel(theirs, title="unguarded", title_align="left", border_style="red"),
         )
         self._print(grid)
-
-
-def _command() -> str:
-    """How the reader can call readmit: by its name, else as it was called."""
-    if shutil.which("readmit"):
-        return "readmit"
-    called = Path(sys.argv[0])
-    return shlex.quote(str(called)) if called.name == "readmit" else f"{shlex.quote(sys.executable)} -m readmit.cli"
-
-
-def _lines(told: Told, rows: tuple[tuple[str, str, str], ...]) -> RenderableType:
-    """What the server saw, what the tool said, what is known of it."""
-    seen = told.seen or ("nothing: no request left",)
-    server = [("server" if i == 0 else "", line, _weight(line)) for i, line in enumerate(seen)]
-    match told.error:
-        case httpx.HTTPStatusError() as error:
-            raised = [("tool", f"HTTPStatusError {error.response.status_code}", "")]
-        case None | readmit.Refused():
-            raised = []
-        case error:
-            raised = [("tool", type(error).__name__, "")]
-    return _rows((*server, *raised, *rows))
-
-
-def _weight(seen: str) -> str:
-    if "effect" not in seen:
-        return ""
-    return "bold" if "effect 1" in seen else "bold red"
-
-
-def _rows(rows: tuple[tuple[str, str, str], ...]) -> Table:
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value, style in rows:
-        grid.add_row(name, Text(value, style=style))
-    return grid
-
-
-def _gates(*gates: tuple[str, bool, str]) -> RenderableType:
-    grid = Table.grid(padding=(0, 2))
-    for name, is_open, why in gates:
-        grid.add_row(Text(name, style="dim"), Text("open", "green") if is_open else Text("CLOSED", "bold red"), why)
-    return Group(grid)

@@ -83,6 +83,9 @@ class Journal(Protocol):
     def named(self, name: str) -> list[Head]:
         """Every occurrence under a name, oldest first: requests and permits are found so."""
 
+    def beginning(self, kind: str, prefix: str) -> list[str]:
+        """Ids of a kind (`occurrence`, `request`, `permit`) that begin with a text, in order; 20 at most."""
+
     def open(self) -> Iterator[Head]:
         """Every open occurrence, oldest first."""
 

@@ -24,6 +24,8 @@ _EQUAL = "heads WHERE slot = ?1 AND signature = ?2 AND digest = ?3"
 _OPEN = "INSERT INTO heads VALUES (?1, ?2, ?3, ?5, ?4)"
 _OPEN_NEXT = f"INSERT INTO heads SELECT ?1, ?2, ?3, ?5 + coalesce(max(place), 0) + 1, ?4 FROM {_EQUAL}"
 _CLOSE = f"DELETE FROM {_EQUAL} AND occurrence = ?4"
+_OCCURRENCES = "SELECT DISTINCT occurrence FROM events WHERE occurrence BETWEEN ? AND ? ORDER BY 1 LIMIT 20"
+_NAMES = "SELECT DISTINCT name FROM names WHERE name BETWEEN ? AND ? ORDER BY 1 LIMIT 20"
 _KEPT = 1024  # heads
 Key = tuple[str, str, str, str]  # slot, signature, digest, occurrence
 _encode = msgspec.json.Encoder().encode
@@ -155,6 +157,14 @@ def matches(c: sqlite3.Cursor, query: Query) -> Matches:
         else:
             named[what] = number, occurrence
     return Matches(named, equal, others, places)
+
+
+def beginning(c: sqlite3.Cursor, kind: str, prefix: str) -> list[str]:
+    """Ids that begin with a text: those of occurrences, or what names of a kind hold."""
+    before = "" if kind == "occurrence" else f"{kind}:"
+    query = _OCCURRENCES if kind == "occurrence" else _NAMES
+    rows = c.execute(query, (before + prefix, before + prefix + "\U0010ffff")).fetchall()
+    return [text.removeprefix(before) for (text,) in rows]
 
 
 @lru_cache

@@ -21,7 +21,7 @@ from readmit.journal._forks import tell
 from readmit.journal._notes import Notes
 from readmit.journal._owners import Owners
 from readmit.journal._port import Change, Query, Stale
-from readmit.journal._rows import Heads, Plan, matches, single, write
+from readmit.journal._rows import Heads, Plan, beginning, matches, single, write
 
 T = TypeVar("T")
 
@@ -130,6 +130,10 @@ class SQLiteJournal:
         return self._read(
             lambda c: self._loaded(c, _column(c, "SELECT occurrence FROM names WHERE name = ? ORDER BY ordinal", name))
         )
+
+    def beginning(self, kind: str, prefix: str) -> list[str]:
+        """Ids of a kind (`occurrence`, `request`, `permit`) that begin with a text, in order; 20 at most."""
+        return self._read(lambda c: beginning(c, kind, prefix))
 
     def open(self) -> Iterator[Head]:
         """Every open occurrence, oldest first."""
