@@ -31,6 +31,7 @@ from readmit._model import (
     Delivered,
     Identity,
     Joined,
+    Justification,
     Left,
     Opened,
     Outcome,
@@ -339,7 +340,9 @@ class GuardedCall:
 
     # -- the decisions --------------------------------------------------------------------------------------------
 
-    def _admit(self, opened: _Opened, decision: Admit | None, would: Refuse | None) -> Generator[Step, Any, Done]:
+    def _admit(
+        self, opened: _Opened, decision: Admit | None, would: Refuse | None
+    ) -> Generator[Step, Any, Done | None]:
         ports, head = self.ports, opened.head
         number, admission = head.last_epoch + 1, ports.new_id()
         if self.tool.fingerprint not in ports.kept:
@@ -362,12 +365,24 @@ class GuardedCall:
         ports.spans.decided(
             self, opened.head, decision or would or Refuse(Refusal.CONFLICT), number, admission, opened.now, span
         )
-        self._executed = True
         epoch = self._epoch(head, span)
+        if unsent is None and decision is not None and self._lapsed(opened.head, decision):
+            late = Stale("what the epoch was admitted on ran out while its admission was written")
+            yield from self._settle(head, epoch, span, Done(Outcome.CANCELLED, error=late, started=False))
+            return None
+        self._executed = True
         self._inside = epoch
         done: Done = unsent if unsent is not None and not self.tool.observe else (yield Execute(epoch))
         self._inside = None
         return (yield from self._settle(head, epoch, span, done))
+
+    def _lapsed(self, head: Head, decision: Admit) -> bool:
+        """Whether time has closed a gate since the decision: writing the claim can take as long as others write."""
+        if not decision.permits and decision.justification is not Justification.IDEMPOTENCY_KEY:
+            return False
+        ports = self.ports
+        again = decide(self.tool.contract, head, head.grants, self.request, ports.policy, ports.clock())
+        return not isinstance(again, Admit)
 
     def collected(self, done: Done) -> None:
         """The end of a body whose steps are gone: the collector closes what is garbage in whatever order it likes."""

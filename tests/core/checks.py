@@ -115,6 +115,17 @@ def truthful(head: Head, world: World) -> None:
     assert said in ("committed", "unknown", "present"), f"it is there, and the journal says {said}"
 
 
+def apart(world: World) -> None:
+    """I4, over occurrences: of equal calls that nothing tells apart, one is in flight at a time; the others wait."""
+    flying: set[tuple[str, str]] = set()
+    for head in world.store.heads.values():
+        told_apart = head.opened.key or head.opened.response or head.opened.run
+        if head.in_flight and not told_apart:
+            equal = (world.store.slots[head.id], head.digest)
+            assert equal not in flying, f"{head.id} is in flight beside an equal call"
+            flying.add(equal)
+
+
 def can_be_ended(head: Head, world: World) -> None:
     """I7: whatever state it is in, people can end it."""
     scratch = world.copy()

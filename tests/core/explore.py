@@ -14,7 +14,7 @@ import msgspec
 from readmit._fold import Head
 from readmit.journal import Change
 from tests.core import people
-from tests.core.checks import can_be_ended, truthful
+from tests.core.checks import apart, can_be_ended, truthful
 from tests.core.live import Active
 from tests.core.scenario import Scenario
 from tests.core.world import World
@@ -62,6 +62,7 @@ def explore(scenario: Scenario, depth: int) -> Explored:
                     key = _key(after)
                     if key in seen:
                         continue
+                    apart(after)
                     for head in after.store.heads.values():
                         truthful(head, after)
                         _once(head, after, ended)
@@ -91,6 +92,7 @@ def wander(scenario: Scenario, *, seed: int, walks: int, length: int) -> int:
             after.trace = (*world.trace, name)
             try:
                 done = action(after)
+                apart(after)
                 for head in after.store.heads.values() if done is not False else ():
                     truthful(head, after)
                     _once(head, after, ended)

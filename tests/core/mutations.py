@@ -256,4 +256,18 @@ MUTATIONS = (
         "True",
         TABLE,
     ),
+    Mutation(
+        "a verdict that comes before the first admission is written makes it stale",
+        "_call.py",
+        "tuple([(n, found.taken(n)) for n in (denied, abandoned)])",
+        "()",
+        explored("people settle"),
+    ),
+    Mutation(
+        "two equal first calls that race cannot both be minted",
+        "_call.py",
+        "_Beside(found.places + 1, ",
+        "_Beside(int.from_bytes(self.token.encode()), ",
+        explored("nobody helps"),
+    ),
 )

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import readmit
 from readmit import Absent, Approval, Contract, NotSent, Present, Question, Unclear
+from readmit._fold import Head
 from readmit._model import Accepted, Denied, Event, Granted, Reconciled, RecoveryKind, Suspended
-from readmit.journal import Change
+from readmit.journal import Change, SQLiteJournal
 from tests.middleware.stage import Stage, attributes, killed
 from tests.middleware.test_context import KILLED_WHILE_PAYING
 
@@ -189,6 +191,35 @@ def test_an_approval_expires(stage: Stage) -> None:
     assert second.request_id not in (None, first.request_id)
     stage.guard.approve(request_of(second), by="bob", expires=timedelta(minutes=10))
     stage.clock.advance(timedelta(minutes=6))
+    assert tool.pay("ann") == "receipt 1"
+
+
+class Waiting(SQLiteJournal):
+    """A journal in which an intent waits for ten seconds until others have written theirs."""
+
+    wait: Callable[[], None] = staticmethod(lambda: None)
+
+    def append(self, changes: Sequence[Change], *, durable: bool) -> list[Head]:
+        if durable:
+            self.wait()
+        return super().append(changes, durable=durable)
+
+
+def test_an_approval_that_expires_while_its_claim_is_written_admits_nothing(tmp_path: Path) -> None:
+    journal = Waiting(tmp_path / "readmit.db")
+    stage = Stage(journal)
+    tool = Tool(stage.guard, approval=Approval(expires=timedelta(minutes=5)))
+    first = tool.refused("ann")
+    stage.guard.approve(request_of(first), by="bob")
+    stage.clock.advance(timedelta(minutes=5) - timedelta(seconds=5))
+    journal.wait = lambda: stage.clock.advance(timedelta(seconds=10))
+    second = tool.refused("ann")
+    assert second.reason == "permit_expired"
+    assert tool.done == []
+    (epoch,) = stage.guard.show(first.occurrence_id).epochs()
+    assert epoch.proved_not_sent, "the claim is given back"
+
+    stage.guard.approve(request_of(second), by="bob")
     assert tool.pay("ann") == "receipt 1"
 
 
