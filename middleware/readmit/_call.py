@@ -135,7 +135,7 @@ class GuardedCall:
         self._occurrence: str | None = None
         self._waiting: float | None = None
         self._abandoned: str | None = None
-        self._beside = _Beside(1, ())
+        self._seen = _Seen((), ())
         self._why = ""
         self._looked = False  # at the journal: what a first look left in the request may no longer be so
         self._executed = False
@@ -240,7 +240,7 @@ class GuardedCall:
         self._looked = True
         now = self.ports.clock()
         decision = decide(self.tool.contract, head, head.grants, self.request, self.ports.policy, now)
-        opened = _Opened(head, opening, names, self._beside, now, started)
+        opened = _Opened(head, opening, names, self._seen, now, started)
         if self.tool.observe and not isinstance(decision, Admit):
             return (yield from self._admit(opened, None, _would_refuse(decision)))
         match decision:
@@ -271,13 +271,14 @@ class GuardedCall:
         equal, names = call.equal, tuple(call.names().values())
         denied, abandoned = f"denied:{equal}", f"abandoned:{equal}"
         found = yield Find(Query((*names, denied, abandoned), call.slot, call.signature, call.digest))
+        equal_ones = tuple([head.id for head in found.open])
         if not self.tool.reopens:
             found = found._replace(open=(), other_signature=())
         resolution = resolve(call, found)
         if resolution.conflict is not None and self.tool.observe:  # it runs, but not as that occurrence
             resolution = resolution._replace(head=None, names=())
         self.identity, self.repeat = resolution.identity, resolution.head is not None
-        self._beside = _Beside(found.places + 1, tuple([(n, found.taken(n)) for n in (denied, abandoned)]))
+        self._seen = _Seen(equal_ones, tuple([(n, found.taken(n)) for n in (denied, abandoned)]))
         withheld = found.named.get(denied, (0, None))[1]
         left_open = found.named.get(abandoned, (0, None))[1]
         self._abandoned = (
@@ -580,10 +581,10 @@ class GuardedCall:
         self.request = msgspec.structs.replace(self.request, asked=True)
 
 
-class _Beside(NamedTuple):
-    """A new occurrence among equal ones: the place that it takes, and what must not have come in between."""
+class _Seen(NamedTuple):
+    """What a new occurrence was decided on: the open equal ones, and how often names that matter were taken."""
 
-    place: int
+    beside: tuple[str, ...]
     unless: tuple[tuple[str, int], ...]
 
 
@@ -593,15 +594,15 @@ class _Opened(msgspec.Struct, frozen=True):
     head: Head
     opening: tuple[AnyEvent, ...]
     names: tuple[tuple[str, int], ...]
-    beside: _Beside
+    seen: _Seen
     now: int
     started: int
 
     def change(self, call: Call, events: tuple[AnyEvent, ...], names: tuple[tuple[str, int], ...]) -> Change:
         """All of it in one change, decided on the version that was read."""
         expected = self.head.version - len(self.opening)
-        place, unless = self.beside if expected == 0 else (1, ())
-        return Change(self.head.id, (*self.opening, *events), expected, names, call.slot, place, unless)
+        beside, unless = self.seen if expected == 0 else ((), ())
+        return Change(self.head.id, (*self.opening, *events), expected, names, call.slot, beside, unless)
 
 
 def _final(error: Refused) -> bool:

@@ -75,14 +75,13 @@ class Found(NamedTuple):
     """What the journal holds about a call.
 
     `named` has, for each name that was asked for, how often it was taken and the newest occurrence under it;
-    `open` the open occurrences with its slot, signature and digest, oldest first, and `places` the highest place that
-    one of them has; `other_signature` open ones of the slot under another signature.
+    `open` the open occurrences with its slot, signature and digest, oldest first; `other_signature` open ones of the
+    slot under another signature.
     """
 
     named: Mapping[str, tuple[int, Head | None]]
     open: Sequence[Head] = ()
     other_signature: Sequence[Head] = ()
-    places: int = 0
 
     def taken(self, name: str) -> int:
         """How often a name was taken."""
@@ -92,8 +91,8 @@ class Found(NamedTuple):
 class Resolution(NamedTuple):
     """The occurrence of a call: `head` is None for a new one; `conflict` names what disagrees.
 
-    `names` are to be registered for it, each with the ordinal that makes two racing processes collide; two that mint
-    the same call without a name collide at its place among equal ones.
+    `names` are to be registered for it, each with the ordinal that makes two racing processes collide; of two that mint
+    the same call without a name, the second finds an open equal occurrence that it had not seen.
     """
 
     identity: Identity

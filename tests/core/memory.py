@@ -25,7 +25,6 @@ class Store:
     slots: dict[str, str] = field(default_factory=dict)
     names: dict[str, Name] = field(default_factory=dict)
     closed: dict[str, bool] = field(default_factory=dict)
-    places: dict[str, int] = field(default_factory=dict)  # among open equal ones
     documents: dict[str, bytes] = field(default_factory=dict)
     dead: frozenset[str] = frozenset()
     texts: dict[str, bytes] = field(default_factory=dict)  # what was written, without what only a reader looks at
@@ -36,7 +35,6 @@ class Store:
             dict(self.slots),
             dict(self.names),
             dict(self.closed),
-            dict(self.places),
             dict(self.documents),
             self.dead,
             dict(self.texts),
@@ -50,7 +48,7 @@ class Store:
     def apply(self, changes: Sequence[Change]) -> list[Head]:
         """All changes or none."""
         heads, names, texts = dict(self.heads), dict(self.names), dict(self.texts)
-        slots, places = dict(self.slots), dict(self.places)
+        slots = dict(self.slots)
         written = []
         for change in changes:
             head = heads.get(change.occurrence_id, Head(id=change.occurrence_id))
@@ -75,10 +73,10 @@ class Store:
             written.append(head)
             if change.expected == 0:
                 equal = self.equal(change.slot, head.opened.signature, head.opened.digest)
-                if any(places[h.id] == change.place for h in equal):
-                    raise Stale(f"place {change.place} is taken")
-                slots[head.id], places[head.id] = change.slot, change.place
-        self.heads, self.names, self.texts, self.slots, self.places = heads, names, texts, slots, places
+                if unseen := [h.id for h in equal if h.id not in change.beside]:
+                    raise Stale(f"{unseen} opened meanwhile")
+                slots[head.id] = change.slot
+        self.heads, self.names, self.texts, self.slots = heads, names, texts, slots
         self.closed.update((head.id, head.closed) for head in written)
         return written
 
@@ -113,7 +111,7 @@ class MemoryJournal:
         here = [h for h in store.heads.values() if not store.closed[h.id] and store.slots[h.id] == query.slot]
         equal = store.equal(query.slot, query.signature, query.digest)
         others = [h for h in here if h.opened.signature != query.signature]
-        return Found(named, equal, others, max((store.places[h.id] for h in equal), default=0))
+        return Found(named, equal, others)
 
     def load(self, occurrence_id: str) -> Head | None:
         return self.store.heads.get(occurrence_id)

@@ -266,8 +266,8 @@ MUTATIONS = (
     Mutation(
         "two equal first calls that race cannot both be minted",
         "_call.py",
-        "_Beside(found.places + 1, ",
-        "_Beside(int.from_bytes(self.token.encode()), ",
+        "beside, unless = self.seen if",
+        'beside, unless = (type("All", (), {"__contains__": lambda *_: True})(), self.seen.unless) if',
         explored("nobody helps"),
     ),
 )

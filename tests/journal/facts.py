@@ -71,9 +71,11 @@ def query(digest: str = "d1", *names: str, signature: str = SIGNATURE, scope: st
     return Query(names, slot("s" if scope == "s" else scope, None, TOOL), signature, digest)
 
 
-def first(occurrence: str, *events: AnyEvent, names: tuple[tuple[str, int], ...] = (), place: int = 1) -> Change:
+def first(
+    occurrence: str, *events: AnyEvent, names: tuple[tuple[str, int], ...] = (), beside: tuple[str, ...] = ()
+) -> Change:
     """The change that mints an occurrence."""
-    return Change(occurrence, events, expected=0, names=names, slot=SLOT, place=place)
+    return Change(occurrence, events, expected=0, names=names, slot=SLOT, beside=beside)
 
 
 def evidence(occurrence: str, *events: AnyEvent) -> Change:

@@ -76,19 +76,18 @@ def test_what_is_not_there_is_none(journal: Journal) -> None:
     assert journal.document("nothing") is None
     assert journal.named("no name") == []
     assert list(journal.open()) == []
-    assert journal.find(query("d1", "key:x")) == ({}, [], [], 0)
+    assert journal.find(query("d1", "key:x")) == ({}, [], [])
 
 
 def test_the_open_ones_are_found_by_what_they_are(journal: Journal) -> None:
-    for number in ("1", "2"):
-        journal.append([first(f"same{number}", opened(), place=int(number))], durable=False)
+    journal.append([first("same1", opened())], durable=False)
+    journal.append([first("same2", opened(), beside=("same1",))], durable=False)
     journal.append([first("other-digest", opened("d2"))], durable=False)
     journal.append([first("other-signature", opened(signature="v1(euros)"))], durable=False)
     journal.append([first("other-scope", opened(scope="t"))], durable=False)
 
     found = journal.find(query())
     assert [h.id for h in found.open] == ["same1", "same2"]
-    assert found.places == 2
     assert [h.id for h in found.other_signature] == ["other-signature"]
     assert {h.id for h in journal.find(query(signature="v1(euros)")).other_signature} == {
         "same1",
@@ -136,7 +135,7 @@ def test_a_name_without_a_number_takes_the_next(journal: Journal) -> None:
 
 def test_an_id_is_found_by_its_beginning_open_or_closed(journal: Journal) -> None:
     journal.append([first("o1", opened(), names=(("request:r1", 1), ("permit:p%", 1)))], durable=True)
-    journal.append([first("o12", opened(), admitted(journal.owner), ended(), delivered())], durable=True)
+    journal.append([first("o12", opened("d2"), admitted(journal.owner), ended(), delivered())], durable=True)
     assert journal.beginning("occurrence", "o1") == ["o1", "o12"]
     assert journal.beginning("occurrence", "o12") == ["o12"]
     assert journal.beginning("request", "r") == ["r1"]
@@ -173,12 +172,12 @@ def test_two_first_calls_cannot_both_take_a_name(journal: Journal) -> None:
     assert [h.id for h in journal.open()] == ["o1"]
 
 
-def test_two_equal_first_calls_cannot_both_take_a_place(journal: Journal) -> None:
+def test_of_two_equal_first_calls_one_has_not_seen_the_other(journal: Journal) -> None:
     journal.append([first("o1", opened())], durable=True)
-    with pytest.raises(Stale):
+    with pytest.raises(Stale, match="o1"):
         journal.append([first("o2", opened())], durable=True)
     assert journal.load("o2") is None
-    journal.append([first("o2", opened(), place=2)], durable=True)
+    journal.append([first("o2", opened(), beside=("o1",))], durable=True)
     assert [h.id for h in journal.find(query()).open] == ["o1", "o2"]
 
 
@@ -191,14 +190,16 @@ def test_a_first_call_is_stale_if_a_name_was_taken_that_it_did_not_see(journal: 
     journal.append([structs.replace(change, unless=(("abandoned:x", 0), ("denied:x", 1)))], durable=True)
 
 
-def test_a_place_is_free_again_when_its_occurrence_is_closed(journal: Journal) -> None:
-    journal.append([first("o1", opened(), admitted(journal.owner), ended(), delivered())], durable=True)
-    assert journal.find(query()) == ({}, [], [], 0)
-    journal.append([first("o2", opened())], durable=True)
-    journal.append([Change("o1", (admitted(journal.owner, epoch=2, call="again"),), expected=4)], durable=False)
-    found = journal.find(query())
-    assert [h.id for h in found.open] == ["o1", "o2"]
-    assert found.places == 2
+def test_a_delivered_one_that_was_seen_hides_no_later_one(journal: Journal) -> None:
+    """Two callers start after a delivery that one of them saw while it was only noted: still one of them is stale."""
+    journal.append([first("o1", opened(), admitted(journal.owner), ended())], durable=True)
+    journal.note(evidence("o1", delivered()))
+    assert [h.id for h in journal.find(query()).open] == ["o1"], "its row stands until the note is written"
+    journal.append([first("noise", opened("d2"))], durable=True)
+    assert journal.find(query()).open == []
+    journal.append([first("o2", opened(), admitted(journal.owner))], durable=True)
+    with pytest.raises(Stale, match="o2"):
+        journal.append([first("o3", opened(), admitted(journal.owner), beside=("o1",))], durable=True)
 
 
 def test_an_id_cannot_be_minted_twice(journal: Journal) -> None:
@@ -277,13 +278,16 @@ def test_the_check_of_one_sees_what_the_other_wrote(two: tuple[Journal, Journal]
     one, other = two
     one.append([first("o1", opened(), admitted(one.owner))], durable=True)
     other.append([evidence("o1", observed(EffectState.REJECTED))], durable=False)
-    seen: list[int] = []
-    one.append([Change("o1", (ended(),), check=lambda head: seen.append(head.version))], durable=False)
-    assert seen[-1] == 3
+
+    def present(head: Head) -> None:
+        assert head.version == 3, "what is at hand is behind what the other wrote"
+
+    (head,) = one.append([Change("o1", (ended(),), check=present)], durable=False)
+    assert head.version == 4
 
 
 @pytest.mark.parametrize("names", [(), (("key:k", 1),)])
-def test_a_name_or_a_place_that_the_other_took_is_stale(
+def test_a_name_or_a_call_that_the_other_took_is_stale(
     two: tuple[Journal, Journal], names: tuple[tuple[str, int], ...]
 ) -> None:
     one, other = two

@@ -27,8 +27,8 @@ PATIENCE = 10.0  # seconds to wait for another process that writes
 SCHEMA = (
     "CREATE TABLE events (occurrence TEXT NOT NULL, place INTEGER NOT NULL, events TEXT NOT NULL,"
     " PRIMARY KEY (occurrence, place)) WITHOUT ROWID",
-    "CREATE TABLE heads (slot TEXT NOT NULL, signature TEXT NOT NULL, digest TEXT NOT NULL, place INTEGER NOT NULL,"
-    " occurrence TEXT NOT NULL, PRIMARY KEY (slot, signature, digest, place)) WITHOUT ROWID",
+    "CREATE TABLE heads (slot TEXT NOT NULL, signature TEXT NOT NULL, digest TEXT NOT NULL, occurrence TEXT NOT NULL,"
+    " PRIMARY KEY (slot, signature, digest, occurrence)) WITHOUT ROWID",
     "CREATE TABLE names (name TEXT NOT NULL, ordinal INTEGER NOT NULL, occurrence TEXT NOT NULL,"
     " PRIMARY KEY (name, ordinal)) WITHOUT ROWID",
     "CREATE TABLE documents (fingerprint TEXT PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID",

@@ -28,9 +28,9 @@ class Change(Struct, frozen=True):
     None they are evidence, which is true whatever came in between, and take the next places. `check` is asked with the
     present head before such a write and may raise.
 
-    Three go with the first change of an occurrence: `slot`; `place`, the one it takes among open equal occurrences, of
-    which two that race get one only; and `unless`, names with the ordinals that were seen: if one of them was taken
-    again meanwhile, the decision is stale.
+    Three go with the first change of an occurrence: `slot`; `beside`, the open equal occurrences that were seen; and
+    `unless`, names with the ordinals that were seen. If there is another open equal one by now, or a name was taken
+    again, the decision is stale.
     """
 
     occurrence_id: str
@@ -38,7 +38,7 @@ class Change(Struct, frozen=True):
     expected: int | None = None
     names: tuple[tuple[str, int], ...] = ()
     slot: str = ""
-    place: int = 1
+    beside: tuple[str, ...] = ()
     unless: tuple[tuple[str, int], ...] = ()
     check: Callable[[Head], None] | None = None
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from readmit._fold import Head, fold
-from readmit._identity import slot
+from readmit._identity import slot as slot_of
 from readmit._model import AnyEvent
 from readmit.journal._port import Change, Query, Stale
 
@@ -21,8 +21,8 @@ _TAKE_NEXT = "INSERT INTO names SELECT ?1, ?2 + coalesce(max(ordinal), 0) + 1, ?
 _NEWEST = "SELECT * FROM (SELECT name, ordinal, occurrence FROM names WHERE name = ?{} ORDER BY ordinal DESC LIMIT 1)"
 _TAKEN_SINCE = "SELECT 1 FROM names WHERE name = ? AND ordinal > ?"
 _EQUAL = "heads WHERE slot = ?1 AND signature = ?2 AND digest = ?3"
-_OPEN = "INSERT INTO heads VALUES (?1, ?2, ?3, ?5, ?4)"
-_OPEN_NEXT = f"INSERT INTO heads SELECT ?1, ?2, ?3, ?5 + coalesce(max(place), 0) + 1, ?4 FROM {_EQUAL}"
+_EQUAL_NOW = f"SELECT occurrence FROM {_EQUAL}"
+_OPEN = "INSERT OR IGNORE INTO heads VALUES (?, ?, ?, ?)"
 _CLOSE = f"DELETE FROM {_EQUAL} AND occurrence = ?4"
 _OCCURRENCES = "SELECT DISTINCT occurrence FROM events WHERE occurrence BETWEEN ? AND ? ORDER BY 1 LIMIT 20"
 _NAMES = "SELECT DISTINCT name FROM names WHERE name BETWEEN ? AND ? ORDER BY 1 LIMIT 20"
@@ -38,7 +38,6 @@ class Matches(NamedTuple):
     named: dict[str, tuple[int, str]]
     equal: list[str]
     other_signature: list[str]
-    places: int
 
 
 class Plan(NamedTuple):
@@ -48,7 +47,8 @@ class Plan(NamedTuple):
     events: list[tuple[str, int, str]]  # with the place of the first
     names: list[tuple[str, int, str]]  # ordinal 0: the next
     closed: list[Key]
-    opened: list[tuple[str, str, str, str, int]]  # place 0: the next
+    opened: list[Key]
+    minted: list[tuple[Key, tuple[str, ...]]]  # with the equal ones that were seen
     unless: list[tuple[str, int]]
 
 
@@ -78,11 +78,11 @@ class Heads:
         Raises:
             Stale: a version is not the expected one.
         """
-        plan = Plan([], [], [], [], [], [])
+        plan = Plan([], [], [], [], [], [], [])
         written: dict[str, Head] = {}
         for change in changes:
             occurrence, expected, events = change.occurrence_id, change.expected, change.events
-            before = written.get(occurrence) or self._before(c, occurrence, expected)
+            before = written.get(occurrence) or self._before(c, change)
             if expected is not None and before.version != expected:
                 raise Stale(f"version {before.version}, not {expected}")
             if change.check is not None:
@@ -94,11 +94,16 @@ class Heads:
                 plan.names.append((name, ordinal, occurrence))
             head = written[occurrence] = fold(before, *events)
             plan.heads.append(head)
-            _index(plan, before, head, change.place if expected == 0 else 0)
+            if expected == 0:
+                plan.minted.append((_key(head), change.beside))
+            _index(plan, before, head)
         return plan
 
-    def _before(self, c: sqlite3.Cursor, occurrence: str, expected: int | None) -> Head:
-        """The head to write on. What is at hand is not read again: were it behind, its next place would be taken."""
+    def _before(self, c: sqlite3.Cursor, change: Change) -> Head:
+        """The head to write on. What is at hand is read again for a check only: were it behind, its place is taken."""
+        occurrence, expected = change.occurrence_id, change.expected
+        if change.check is not None:
+            return self.read(c, occurrence)
         if expected == 0:
             return Head(id=occurrence)
         head = self._open.get(occurrence)
@@ -120,9 +125,13 @@ def write(c: sqlite3.Cursor, plan: Plan) -> None:
 
     Raises:
         sqlite3.IntegrityError: a place or a name is taken.
-        Stale: a name was taken that must not be.
+        Stale: a name was taken, or an equal occurrence opened, that was not seen.
     """
     execute = c.execute
+    for (slot, signature, digest, _), beside in plan.minted:
+        for (occurrence,) in execute(_EQUAL_NOW, (slot, signature, digest)).fetchall():
+            if occurrence not in beside:
+                raise Stale(f"{occurrence} was opened meanwhile")
     for seen in plan.unless:
         if execute(_TAKEN_SINCE, seen).fetchone():
             raise Stale(f"{seen[0]} was taken meanwhile")
@@ -131,7 +140,7 @@ def write(c: sqlite3.Cursor, plan: Plan) -> None:
     for key in plan.closed:
         execute(_CLOSE, key)
     for row in plan.opened:
-        execute(_OPEN if row[4] else _OPEN_NEXT, row)
+        execute(_OPEN, row)
     for events in plan.events:
         execute(_ADD, events)
 
@@ -146,17 +155,15 @@ def matches(c: sqlite3.Cursor, query: Query) -> Matches:
     named: dict[str, tuple[int, str]] = {}
     equal: list[str] = []
     others: list[str] = []
-    places = 0
     rows = c.execute(_lookup(len(query.names)), (query.slot, query.signature, query.digest, *query.names)).fetchall()
     for what, number, occurrence in rows:
         if what == 1:
             equal.append(occurrence)
-            places = max(places, number)
         elif what == 2:
             others.append(occurrence)
         else:
             named[what] = number, occurrence
-    return Matches(named, equal, others, places)
+    return Matches(named, equal, others)
 
 
 def beginning(c: sqlite3.Cursor, kind: str, prefix: str) -> list[str]:
@@ -171,7 +178,7 @@ def beginning(c: sqlite3.Cursor, kind: str, prefix: str) -> list[str]:
 def _lookup(names: int) -> str:
     return " UNION ALL ".join(
         (
-            f"SELECT 1, place, occurrence FROM {_EQUAL}",
+            f"SELECT 1, 0, occurrence FROM {_EQUAL}",
             "SELECT 2, 0, occurrence FROM heads WHERE slot = ?1 AND signature < ?2",
             "SELECT 2, 0, occurrence FROM heads WHERE slot = ?1 AND signature > ?2",
             *(_NEWEST.format(n + 4) for n in range(names)),
@@ -179,7 +186,7 @@ def _lookup(names: int) -> str:
     )
 
 
-def _index(plan: Plan, before: Head, head: Head, place: int) -> None:
+def _index(plan: Plan, before: Head, head: Head) -> None:
     """Keeps `heads` as it is: a row for each occurrence that is open, under its present digest."""
     was, now = before.version > 0 and not before.closed, not head.closed
     if was and now and (head.identity is before.identity or head.digest == before.digest):
@@ -187,9 +194,9 @@ def _index(plan: Plan, before: Head, head: Head, place: int) -> None:
     if was:
         plan.closed.append(_key(before))
     if now:
-        plan.opened.append((*_key(head), place))
+        plan.opened.append(_key(head))
 
 
 def _key(head: Head) -> Key:
     opened = head.opened
-    return slot(opened.scope, opened.principal, opened.tool), opened.signature, head.digest, head.id
+    return slot_of(opened.scope, opened.principal, opened.tool), opened.signature, head.digest, head.id

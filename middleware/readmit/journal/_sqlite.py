@@ -102,12 +102,11 @@ class SQLiteJournal:
         return self._read(lambda c: self._find(c, query))
 
     def _find(self, c: sqlite3.Cursor, query: Query) -> Found:
-        named, equal, other_signature, places = matches(c, query)
+        named, equal, other_signature = matches(c, query)
         return Found(
             {name: (ordinal, self._load(c, occurrence)) for name, (ordinal, occurrence) in named.items()},
             self._loaded(c, sorted(equal)) if equal else [],
             self._loaded(c, sorted(other_signature)) if other_signature else [],
-            places,
         )
 
     def _loaded(self, c: sqlite3.Cursor, occurrences: Iterable[str]) -> list[Head]:
