@@ -60,6 +60,8 @@ class Send:
         self.journalled = True
         self.over = False  # answered or failed
         self.answered = False  # the whole answer reached whoever asked
+        self.first: Any = None  # what became of it, for whoever repeats it and may not: see `readmit.http._first`
+        self.given_again = 0  # how often that was given instead of a repeat
         self.key: str | None = None  # the idempotency key it carried; its digest is what is kept
         self.fingerprint = ""  # of the login it carried, to see whether the next one differs; never kept
 

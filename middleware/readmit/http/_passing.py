@@ -20,6 +20,7 @@ from readmit._model import Challenge, EffectState, Evidence, Refusal, Strength
 from readmit._steps import Append, Done, Execute, Step
 from readmit.http import _challenges, _spans, _within
 from readmit.http._body import Body, Over, watch
+from readmit.http._first import First, give
 from readmit.http._phases import Phases, reports
 from readmit.http._request import Facts, Request
 from readmit.http._resend import Suppressed, Terms, place
@@ -80,8 +81,8 @@ class Passing:
         if self.harmless is not None:
             around = {} if self.epoch is None else _within.marks(self.epoch)
             self.span.mark({**around, "readmit.effect.rule": self.harmless})
-        elif self.epoch is not None:
-            yield from self._start(self.epoch)
+        elif self.epoch is not None and (again := (yield from self._start(self.epoch))) is not None:
+            return again
         self.outgoing = self.facts.copy(self._trace(), self._own_key())
         given = self.outgoing.headers
         done: Done = yield Execute(None)
@@ -92,12 +93,12 @@ class Passing:
 
     # -- before the first byte ------------------------------------------------------------------------------------
 
-    def _start(self, epoch: Epoch) -> Generator[Step, Any, None]:
-        """Writes down that the request is about to leave, unless it must not."""
+    def _start(self, epoch: Epoch) -> Generator[Step, Any, Done | None]:
+        """Writes down that the request is about to leave. If it must not: the first answer, where it repeats one."""
         ports = epoch.ports
         assert ports is not None, "an epoch that runs has what its call was given"
         with epoch.lock:
-            send, against = place(epoch, self.facts, self.terms, ports.new_id(), ports.clock())
+            send, former, against = place(epoch, self.facts, self.terms, ports.new_id(), ports.clock())
             if epoch.over:
                 against = Suppressed("fence", Refusal.EFFECT_UNKNOWN, f"epoch {epoch.number} has ended")
             if against is None or epoch.observe:
@@ -108,7 +109,10 @@ class Passing:
                 epoch.sends.append(send)
         self.span.mark(_within.marks(epoch))
         if against is not None:
-            self._suppress(epoch, against)
+            error = _within.refusal(epoch, against)
+            self._say(epoch, error, against.rule, send.started.send)
+            if not epoch.observe:
+                return give(former, error)
         self.span.mark(_within.marks(epoch, send))
         self.send = send
         try:
@@ -118,20 +122,20 @@ class Passing:
                 with epoch.lock:
                     epoch.sends.remove(send)
                 if isinstance(error, Refused):
-                    self._say(epoch, "fence", error)
+                    self._say(epoch, error, "fence", send.started.send)
                 raise
             send.journalled = False
         self.facts.mark(send, epoch)
+        return None
 
-    def _suppress(self, epoch: Epoch, against: Suppressed) -> None:
-        """Says that a request does not leave; in observe mode that it would not."""
-        error = _within.refusal(epoch, against)
-        self._say(epoch, against.rule, error)
-        if not epoch.observe:
-            raise error
-
-    def _say(self, epoch: Epoch, rule: str, error: Refused) -> None:
-        shown = {"readmit.send.refusal": str(error.reason), "readmit.send.refusal.rule": rule}
+    def _say(self, epoch: Epoch, error: Refused, rule: str, number: int) -> None:
+        """Says that a send does not leave, which one it would have been and why; in observe mode that it should not."""
+        shown: dict[str, Any] = {
+            "readmit.send.suppressed": number,
+            "readmit.send.refusal": str(error.reason),
+            "readmit.send.refusal.rule": rule,
+            "readmit.send.refusal.detail": error.detail,
+        }
         _log.warning("%s", error)
         if epoch.observe:
             self.span.mark(shown)
@@ -146,6 +150,22 @@ class Passing:
             return None
         carried = self.facts.request.headers.get(keyed.idempotency_key)
         return None if carried else (keyed.idempotency_key, self.send.key)
+
+    def instead(self, error: BaseException) -> Any:
+        """What a request outside tools gives that was not admitted and repeats another: what came of that one.
+
+        Raises:
+            BaseException: `error`, of any other request.
+        """
+        trail = self.facts.trail()
+        if trail is None or not isinstance(error, Refused):
+            raise error
+        shown = {"readmit.send.refusal": str(error.reason), "readmit.send.refusal.rule": "http.resend"}
+        self.span.suppressed({**shown, **_spans.effect(_within.suppressed("http.resend"))})
+        done = give(trail.send, error)
+        if done.error is not None:
+            raise done.error
+        return done.value
 
     # -- while it is under way ------------------------------------------------------------------------------------
 
@@ -190,7 +210,9 @@ class Passing:
             started = self.send.started
             if not (started.idempotent or (started.key is not None and started.key_lifetime is not None)):
                 detail = f"send {started.send} is repeated by the transport below it"
-                self._suppress(self.epoch, Suppressed("http.resend", Refusal.EFFECT_UNKNOWN, detail))
+                error = _within.refusal(self.epoch, Suppressed("http.resend", Refusal.EFFECT_UNKNOWN, detail))
+                self._say(self.epoch, error, "http.resend", started.send + 1)
+                raise self.phases.failure_again() or error
         self.phases.again(settled=settled)
 
     # -- afterwards -----------------------------------------------------------------------------------------------
@@ -214,6 +236,7 @@ class Passing:
         self.span.learn(evidence)
         if response is not None:
             self.body = watch(response, self._body_over)
+        self.send.first = First(response, done.error, self.body)
 
     def _surface(self, epoch: Epoch, met: tuple[Challenge, ...]) -> None:
         """Keeps the challenges of a read until a later read of the same place meets none."""
@@ -249,3 +272,4 @@ class Passing:
             self.send.answered = True
         else:
             self.send.position = "body"
+            self.send.first = First(None, broken, None)

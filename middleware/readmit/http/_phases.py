@@ -14,6 +14,7 @@ from readmit._model import Evidence
 from readmit.http import _challenges
 
 _STOCK = frozenset({"httpx._transports.default", "httpx2._transports.default"})
+_PATIENCE = 16  # times a repeat that may not leave gets the failure of the first
 _CHAIN = 8  # exceptions looked at between the one a transport raised and the one it comes from
 
 
@@ -31,6 +32,7 @@ class Phases:
         self._tunnel = False
         self._stream: int | None = None
         self._failure: BaseException | None = None
+        self._suppressed = 0
 
     def note(self, name: str, info: Mapping[str, Any]) -> bool:
         """Takes one event, for instance `http11.send_request_headers.started`.
@@ -76,6 +78,11 @@ class Phases:
     def failure(self) -> BaseException | None:
         """The exception that was reported last."""
         return self._failure
+
+    def failure_again(self) -> BaseException | None:
+        """The failure that a repeat gets which may not leave; None after an answer, or if the loop never ends."""
+        self._suppressed += 1
+        return self._failure if self.status is None and self._suppressed <= _PATIENCE else None
 
     def again(self, *, settled: bool) -> None:
         """It leaves once more; `settled`: the time before is known to have had no effect."""

@@ -64,9 +64,10 @@ class Suppressed(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A request with its place in the epoch: the send it will be, and what speaks against it."""
+    """A request with its place in the epoch: the send it will be, the one it repeats, and what speaks against it."""
 
     send: Send
+    former: Send | None
     against: Suppressed | None
 
 
@@ -93,7 +94,7 @@ def place(epoch: Epoch, facts: Facts, terms: Terms, unique: str, now: int) -> Pl
     send = Send(started, former.resend + 1 if former is not None else 0, nth=nth, streamed=streamed)
     send.key, send.fingerprint = key, facts.login()
     against = None if former is None else unjustified(former, send, terms, _accepted(epoch), epoch.sends)
-    return Placed(send, against or _diverges(epoch, send))
+    return Placed(send, former, against or _diverges(epoch, send))
 
 
 def _accepted(epoch: Epoch) -> Strength:
@@ -161,7 +162,7 @@ def unjustified(
     if former.streamed or send.streamed:
         return no(Refusal.EFFECT_UNKNOWN, "a streamed body has no digest and is never sent again")
     if former.challenges and former.fingerprint == send.fingerprint:
-        return no(Refusal.EFFECT_UNKNOWN, "it carries the same credentials that were just challenged")
+        return no(Refusal.EFFECT_UNKNOWN, "it carries the same login that was just challenged")
     best = strongest(former.evidence)
     if best is not None and best.state in _WITHOUT and best.strength.rank >= accepted.rank:
         return None

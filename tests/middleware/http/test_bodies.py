@@ -10,7 +10,8 @@ import pytest
 from readmit import Contract, ReplayRefused
 from readmit.testing import ANSWERED, CHALLENGED, FAILED, LOST, redirected
 from tests.middleware.http.test_resend import auth_of
-from tests.middleware.http.wires import Caller, Wire, client_spans
+from tests.middleware.http.wires import Caller, Wire, client_spans, span
+from tests.middleware.stage import attributes
 
 
 class Parts:
@@ -60,16 +61,19 @@ async def test_a_retry_of_a_streamed_body_within_a_tool_is_stopped(wire: Wire, f
     client = wire.client()
 
     async def upload() -> None:
-        for _ in range(2):
+        for left in (1, 0):
             try:
                 (await stream(wire, client, b"a")).raise_for_status()
                 return
             except (wire.library.TransportError, wire.library.HTTPStatusError):
-                pass
+                if not left:
+                    raise
 
     wire.server.script("/files", [first])
-    with pytest.raises(ReplayRefused, match="a streamed body has no digest"):
+    with pytest.raises((wire.library.TransportError, wire.library.HTTPStatusError)):
         await wire.tool(upload)()
+    said = attributes(span(wire.stage, "execute_tool upload"))
+    assert "a streamed body has no digest" in said["readmit.send.refusal.detail"]
     assert len(wire.server.effects) == 1
 
 
@@ -90,8 +94,7 @@ async def test_an_upload_is_not_sent_again_by_an_auth_flow(wire: Wire) -> None:
     wire.server.script("/files", [CHALLENGED])
     if wire.asynchronous:
         return  # multipart bodies with files are for plain clients
-    with pytest.raises(ReplayRefused, match="a streamed body"):
-        await client.request("POST", "/files", files={"file": b"content"})
+    assert (await client.request("POST", "/files", files={"file": b"content"})).status_code == 401
     assert len(wire.server.requests) == 1
 
 
