@@ -52,7 +52,7 @@ class LoneCall(GuardedCall):
 def alone(facts: Facts, guard: Guard, contract: Contract) -> LoneCall:
     """The call that a request outside any tool is.
 
-    Its steps raise `ReplayRefused` if httpx made the request of one whose effect is unknown, by a redirect for instance.
+    Its steps raise `ReplayRefused` if httpx made the request of one whose effect is unknown, by a redirect say.
 
     Raises:
         JournalUnavailable: it cannot be opened; nothing is sent.

@@ -255,6 +255,7 @@ class Passing:
             after_unknown=self._after_unknown,
             known=reports(self._below) or self.phases.explains(error),
             claim=self.terms.claim(error) if error is not None else None,
+            error=error,
         )
 
     def when_read(self, over: Over) -> None:

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind
 
 import readmit
-from readmit import Contract, ReplayRefused
+from readmit import Contract
 from readmit.testing import CHALLENGED, INVALID, LOST, closed_port
 from tests.middleware.http.test_resend import auth_of
 from tests.middleware.http.wires import Caller, Wire, client_spans
