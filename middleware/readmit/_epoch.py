@@ -64,6 +64,23 @@ class Send:
         self.given_again = 0  # how often that was given instead of a repeat
         self.key: str | None = None  # the idempotency key it carried; its digest is what is kept
         self.fingerprint = ""  # of the login it carried, to see whether the next one differs; never kept
+        self.receipt = ""  # how the service names the effect
+        self.body = ""  # digest of a streamed body that has left
+
+    def observed(self, at: int) -> list[Observed]:
+        """What is known of it, as events; a receipt and a digest go with the last."""
+        started, last = self.started, len(self.evidence) - 1
+        return [
+            Observed(
+                at=at,
+                epoch=started.epoch,
+                send=started.send,
+                evidence=evidence,
+                receipt=self.receipt if i == last else "",
+                body=self.body if i == last else "",
+            )
+            for i, evidence in enumerate(self.evidence)
+        ]
 
 
 class Epoch:

@@ -111,10 +111,8 @@ def _unanswered(seen: Seen) -> Evidence:
         return _not_sent("http2.goaway")
     if seen.started:
         return unknown("http.no_response")
-    if seen.local:
-        return _not_sent("http.local_error")
     if seen.phases:
-        return _not_sent("http.not_connected")
+        return _not_sent("http.local_error" if seen.local else "http.not_connected")
     return seen.claim or unknown("http.no_response")
 
 

@@ -26,10 +26,13 @@ class Body:
         stream: of the response.
         over: called at its end.
         keeping: whether a short body that is closed unread is read all the same: to be `kept`.
+        most: bytes of the body, as it comes, that are held for `passed`.
     """
 
-    def __init__(self, stream: Any, over: Over, *, keeping: bool) -> None:
+    def __init__(self, stream: Any, over: Over, *, keeping: bool, most: int) -> None:
         self.kept: bytes | None = None
+        self.passed = b""
+        self._most = most
         self._stream = stream
         self._over: list[Over] = [over]
         self._ended = False
@@ -45,6 +48,13 @@ class Body:
             for over in self._over:
                 over(broken)
 
+    def _pass(self, part: bytes) -> bytes:
+        if self._most:
+            self.passed += part
+            if len(self.passed) > self._most:
+                self.passed, self._most = b"", 0
+        return part
+
     def _keep(self, parts: list[bytes], until: float) -> bool:
         """Whether to read on of an answer that nobody reads."""
         return sum(map(len, parts)) <= _MOST and time.monotonic() < until
@@ -52,13 +62,16 @@ class Body:
     def _has(self, parts: list[bytes]) -> None:
         if sum(map(len, parts)) <= _MOST:
             self.kept = b"".join(parts)
+            if self._most:
+                self.passed = self.kept
 
 
 class _Sync(Body):
     def __iter__(self) -> Iterator[bytes]:
         self._unread = False
         try:
-            yield from self._stream
+            for part in self._stream:
+                yield self._pass(part) if self._most else part
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -97,7 +110,7 @@ class _Async(Body):
         self._unread = False
         try:
             async for part in self._stream:
-                yield part
+                yield self._pass(part) if self._most else part
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -131,15 +144,21 @@ class _Async(Body):
         self._has(parts)
 
 
-def watch(response: Any, over: Over) -> Body | None:
-    """Watches the body of a response; None, and `over` is called, where it is in memory already."""
+def watch(response: Any, over: Over, *, most: int = 0) -> Body | None:
+    """Watches the body of a response; None, and `over` is called, where it is in memory already.
+
+    Args:
+        response: its stream is replaced.
+        over: called when the body is over.
+        most: bytes of it that are held for `passed`; a longer one is not.
+    """
     library = library_of(response)
     if library is None or isinstance(response.stream, library.ByteStream):
         over(None)
         return None
     plain = isinstance(response.stream, library.SyncByteStream)
     keeping = not 200 <= response.status_code < 300 and _short(response)
-    body: Body = _class(library, plain)(response.stream, over, keeping=keeping)
+    body: Body = _class(library, plain)(response.stream, over, keeping=keeping, most=most)
     response.stream = body
     return body
 

@@ -30,8 +30,8 @@ def instrument(
 ) -> T:
     """Guards what a client sends, or watches every client of a library.
 
-    Doing it again changes nothing but what is declared. A transport that sends through one of httpx's own, as those that
-    retry do, is guarded there: each of its sends is seen.
+    Doing it again changes nothing but what is declared. A transport that sends through one of httpx's own, as those
+    that retry do, is guarded there: each of its sends is seen.
 
     Args:
         client_or_module: a `Client` or `AsyncClient` of httpx or httpx2: all its effectful requests are guarded,

@@ -124,7 +124,7 @@ class Phases:
         )
 
     def _said_by_peer(self, error: BaseException | None) -> tuple[int | None, int | None]:
-        """The last stream of a GOAWAY, or the code of a reset stream: httpcore raises with the event of h2 that ends it.
+        """The last stream of a GOAWAY, or the code of a reset stream: httpcore raises with the event that ended it.
 
         A GOAWAY that came while another request was reading is not in the failure that was reported, but in what is
         raised instead of it.

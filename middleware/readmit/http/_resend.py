@@ -13,7 +13,10 @@ from readmit._contract import Contract
 from readmit._digest import digest_bytes
 from readmit._effect import EpochEffect, SendEffect, compensations, strongest
 from readmit._epoch import Epoch, Send
+from readmit._fold import Head
 from readmit._model import EffectState, Evidence, Justification, Refusal, SendStarted, Strength
+from readmit._places import Place, place
+from readmit.http._keys import can_carry, carried
 from readmit.http._request import Facts
 
 _WITHOUT = (EffectState.NOT_SENT, EffectState.REJECTED)
@@ -47,8 +50,13 @@ class Terms:
 
     @property
     def keyed(self) -> Contract | None:
-        """The contract that names the header of an idempotency key."""
+        """The contract that says where an idempotency key goes."""
         return next((c for c in self.contracts if c.idempotency_key is not None), None)
+
+    @property
+    def receipt(self) -> Place | None:
+        """Where the service's answer names the effect."""
+        return next((place(c.receipt) for c in self.contracts if c.receipt is not None), None)
 
     def claim(self, error: BaseException) -> Evidence | None:
         """What they say of an exception."""
@@ -63,6 +71,9 @@ class Suppressed(NamedTuple):
     detail: str
 
 
+OTHER_BYTES = Suppressed("http.key", Refusal.CONFLICT, "its idempotency key was sent with other bytes before")
+
+
 class Placed(NamedTuple):
     """A request with its place in the epoch: the send it will be, the one it repeats, and what speaks against it."""
 
@@ -71,7 +82,7 @@ class Placed(NamedTuple):
     against: Suppressed | None
 
 
-def place(epoch: Epoch, facts: Facts, terms: Terms, unique: str, now: int) -> Placed:
+def placed(epoch: Epoch, facts: Facts, terms: Terms, unique: str, now: int) -> Placed:
     """Numbers a request within its epoch and finds out whether it may leave. The caller holds the epoch's lock."""
     body = facts.body()
     streamed, route = body is None, facts.route()
@@ -94,7 +105,7 @@ def place(epoch: Epoch, facts: Facts, terms: Terms, unique: str, now: int) -> Pl
     send = Send(started, former.resend + 1 if former is not None else 0, nth=nth, streamed=streamed)
     send.key, send.fingerprint = key, facts.login()
     against = None if former is None else unjustified(former, send, terms, _accepted(epoch), epoch.sends)
-    return Placed(send, former, against or _diverges(epoch, send))
+    return Placed(send, former, against or _diverges(epoch, send) or (_rekeyed(epoch, send) if not former else None))
 
 
 def _accepted(epoch: Epoch) -> Strength:
@@ -133,14 +144,15 @@ def _key(
     know it. It depends on the request and on how many equal ones were meant before it, not on clock, epoch or order.
     """
     keyed = terms.keyed
-    if keyed is None or keyed.idempotency_key is None:
+    if keyed is None:
         return None
-    carried: str | None = facts.request.headers.get(keyed.idempotency_key)
-    if carried:
-        return carried
+    if (own := carried(keyed, facts)) is not None:
+        return own
+    if streamed or not can_carry(keyed, facts):
+        return None
     if former is not None and former.key is not None:
         return former.key
-    return None if streamed else f"{epoch.idempotency_key}-{digest_bytes(digest, str(nth))[:16]}"
+    return f"{epoch.idempotency_key}-{digest_bytes(digest, str(nth))[:16]}"
 
 
 def unjustified(
@@ -206,6 +218,34 @@ def _diverges(epoch: Epoch, send: Send) -> Suppressed | None:
     if any(s.started is not None and s.started.request == send.started.request for s in acted):
         return Suppressed("http.key", Refusal.CONFLICT, "the request carries another idempotency key than before")
     return Suppressed("http.key", Refusal.CONFLICT, "the request differs from the one that an earlier epoch sent")
+
+
+def brought(epoch: Epoch, send: Send) -> bool:
+    """Whether a send carries a key of the caller's own: one of ours begins with the occurrence's."""
+    return send.key is not None and not send.streamed and not send.key.startswith(epoch.idempotency_key)
+
+
+def _rekeyed(epoch: Epoch, send: Send) -> Suppressed | None:
+    """A key of the caller's own that went out in this epoch with other bytes."""
+    if not brought(epoch, send):
+        return None
+    others = [s for s in epoch.sends if s.key == send.key and s.started.request != send.started.request]
+    return OTHER_BYTES if any(_state(s) not in _WITHOUT for s in others) else None
+
+
+def taken(head: Head | None, started: SendStarted) -> Suppressed | None:
+    """A key of the caller's own that went out in another occurrence, or epoch, with other bytes (H05)."""
+    if head is None:
+        return None
+    for epoch in head.epochs():
+        for known in epoch.sends:
+            one = known.started
+            if one is None or one.key != started.key or one.request == started.request:
+                continue
+            kept = one.key_lifetime is None or started.at - one.at < one.key_lifetime
+            if kept and known.evidence.state not in _WITHOUT:
+                return OTHER_BYTES
+    return None
 
 
 def _same(one: SendStarted, other: SendStarted) -> bool:

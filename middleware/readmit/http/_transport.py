@@ -157,7 +157,8 @@ class GuardedTransport(Guarded, httpx.BaseTransport):
             response = _drive.drive(call.steps(), call.ports.journal, _drive.call_body(inside, send))
         except BaseException as error:
             call.over(None)
-            return passing.instead(error)
+            response = passing.instead(error)
+            return response
         passing.when_read(call.over)
         return response
 
@@ -212,7 +213,8 @@ class AsyncGuardedTransport(Guarded, httpx.AsyncBaseTransport):
             response = await _drive.drive_async(call.steps(), call.ports.journal, _drive.await_body(inside, send))
         except BaseException as error:
             call.over(None)
-            return passing.instead(error)
+            response = passing.instead(error)
+            return response
         passing.when_read(call.over)
         return response
 

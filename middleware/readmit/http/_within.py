@@ -9,7 +9,7 @@ from readmit._effect import occurrence_effect, strongest
 from readmit._epoch import Epoch, Send
 from readmit._errors import Refused, refused
 from readmit._fold import Head
-from readmit._model import Challenge, EffectState, Evidence, Observed, Refusal, Strength
+from readmit._model import Challenge, EffectState, Evidence, RecoveryKind, Refusal, Strength, Suspended
 from readmit.http._resend import Suppressed, before
 from readmit.journal._port import Change
 
@@ -83,5 +83,39 @@ def learn(epoch: Epoch, send: Send, evidence: Evidence, met: tuple[Challenge, ..
         send.position = position
         late = epoch.over
     if late and epoch.ports is not None:
-        event = Observed(at=epoch.ports.clock(), epoch=epoch.number, send=send.started.send, evidence=evidence)
-        epoch.ports.journal.note(Change(epoch.occurrence_id, (event,)))
+        say_late(epoch, send)
+
+
+def named(epoch: Epoch, send: Send, receipt: str) -> None:
+    """The service has said how it calls the effect; a name that echoes our own ids proves that it is there."""
+    best = strongest(send.evidence)
+    with epoch.lock:
+        send.receipt = receipt
+        if best is not None and best.state is EffectState.COMMITTED and epoch.echoes(receipt):
+            send.evidence.append(Evidence(state=best.state, strength=Strength.PROOF, rule="http.receipt"))
+        late = epoch.over
+    if late:
+        say_late(epoch, send)
+
+
+def broke(epoch: Epoch, send: Send) -> None:
+    """The answer's body broke. What is known of the effect stands; that the answer was lost is recovery evidence."""
+    with epoch.lock:
+        late = epoch.over
+    if not late or epoch.ports is None:
+        return
+    lost = Suspended(
+        at=epoch.ports.clock(),
+        suspension=RecoveryKind.FAILURE,
+        id=f"{epoch.occurrence_id}:{epoch.number}:body:{send.started.send}",
+        epoch=epoch.number,
+        position="body",
+    )
+    epoch.ports.journal.note(Change(epoch.occurrence_id, (lost,)))
+
+
+def say_late(epoch: Epoch, send: Send) -> None:
+    """What became known of a send after its epoch was recorded."""
+    assert epoch.ports is not None, "an epoch that runs has what its call was given"
+    events = send.observed(epoch.ports.clock())[-1:]
+    epoch.ports.journal.note(Change(epoch.occurrence_id, tuple(events)))

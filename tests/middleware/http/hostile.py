@@ -1,4 +1,4 @@
-"""A server that can stop, reset, stall or lie at every phase of a request, over HTTP/1.1 and HTTP/2, and counts effects.
+"""A server that can stop, reset, stall or lie at every phase, over HTTP/1.1 and HTTP/2, and counts effects.
 
 Raw sockets for HTTP/1.1; `h2` for HTTP/2 with prior knowledge. Which of the two a client speaks is told from its first
 bytes, so one server serves both.
@@ -33,8 +33,8 @@ class Act:
     Args:
         at: how much of the request is read before anything is done.
         effect: whether the effect takes place then.
-        how: what follows: an answer, an end, half a head, an interim answer and an end; in HTTP/2 a stream that is reset
-            with `code`, or a GOAWAY with `last`.
+        how: what follows: an answer, an end, half a head, an interim answer and an end; in HTTP/2 a stream that is
+            reset with `code`, or a GOAWAY with `last`.
         status: of an answer.
         headers: of an answer.
         body: of an answer.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import httpx
