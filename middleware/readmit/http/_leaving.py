@@ -71,11 +71,11 @@ class Leaving:
         with epoch.lock:
             send, former, against = self._place(epoch, own)
             if against is None or epoch.observe:
-                epoch.sends.append(send)
+                epoch.take(send)
             elif against.rule == "http.key":  # not a repeat: a request that was meant and did not happen
                 send.journalled, send.over = False, True
                 send.evidence.append(_within.suppressed(against.rule))
-                epoch.sends.append(send)
+                epoch.take(send)
         self.span.mark(_within.marks(epoch))
         if against is not None:
             error = _within.refusal(epoch, against)
@@ -92,7 +92,7 @@ class Leaving:
         except BaseException as error:
             if not (epoch.observe and isinstance(error, JournalUnavailable)):
                 with epoch.lock:
-                    epoch.sends.remove(send)
+                    epoch.withdraw(send)
                 if isinstance(error, Refused):
                     self._say(epoch, error, "fence", send.started.send)
                 raise

@@ -88,8 +88,7 @@ def placed(epoch: Epoch, facts: Facts, terms: Terms, unique: str, now: int) -> P
     streamed, route = body is None, facts.route()
     digest = facts.digest(unique if body is None else body)
     former = _former(epoch, facts, digest, route, streamed=streamed)
-    groups = {s.nth for s in epoch.sends if s.started.request == digest}
-    nth = former.nth if former is not None and former in epoch.sends else len(groups) + 1
+    nth = former.nth if former is not None and former in epoch.sends else len(epoch.equal.get(digest, ())) + 1
     key = _key(epoch, facts, terms, digest, nth, former, streamed=streamed)
     keyed = terms.keyed
     started = SendStarted(
@@ -124,8 +123,9 @@ def _former(epoch: Epoch, facts: Facts, digest: str, route: str, *, streamed: bo
     if streamed:
         lost = [s for s in epoch.sends if s.streamed and s.started.route == route and s.over and _state(s) is None]
         return lost[-1] if lost else None
-    latest = {s.nth: s for s in epoch.sends if s.started.request == digest}
-    unfinished = [s for s in latest.values() if not (s.answered and _state(s) is EffectState.COMMITTED)]
+    unfinished = [
+        s for s in epoch.equal.get(digest, {}).values() if not (s.answered and _state(s) is EffectState.COMMITTED)
+    ]
     unsettled = [s for s in unfinished if _state(s) not in _WITHOUT]
     return next(iter((*unsettled, *unfinished)), None)
 

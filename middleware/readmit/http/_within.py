@@ -9,7 +9,18 @@ from readmit._effect import occurrence_effect, strongest
 from readmit._epoch import Epoch, Send
 from readmit._errors import Refused, refused
 from readmit._fold import Head
-from readmit._model import Challenge, EffectState, Evidence, RecoveryKind, Refusal, Strength, Suspended
+from readmit._model import (
+    Challenge,
+    DeclaredUnknown,
+    EffectState,
+    Ended,
+    Evidence,
+    OwnerLost,
+    RecoveryKind,
+    Refusal,
+    Strength,
+    Suspended,
+)
 from readmit.http._resend import Suppressed, before
 from readmit.journal._port import Change
 
@@ -39,13 +50,22 @@ def fence(epoch: Epoch) -> Callable[[Head], None] | None:
     def check(head: Head) -> None:
         if head.last_epoch != epoch.number:
             detail = f"epoch {epoch.number} was overtaken by epoch {head.last_epoch}"
-        elif all(a.epoch != epoch.number for a in head.in_flight):
+        elif _has_ended(epoch, head):
             detail = f"epoch {epoch.number} has ended or was given up"
         else:
             return
         raise refusal(epoch, Suppressed("fence", Refusal.EFFECT_UNKNOWN, detail))
 
     return check
+
+
+def _has_ended(epoch: Epoch, head: Head) -> bool:
+    """Whether an epoch has ended or was given up; what was looked through for an earlier send is not again."""
+    for _, event in head.effect[epoch.ends_read :]:
+        if isinstance(event, Ended | OwnerLost | DeclaredUnknown) and event.epoch == epoch.number:
+            return True
+    epoch.ends_read = len(head.effect)
+    return False
 
 
 def refusal(epoch: Epoch, against: Suppressed) -> Refused:
@@ -65,9 +85,9 @@ def refusal(epoch: Epoch, against: Suppressed) -> Refused:
 def collides(epoch: Epoch, send: Send) -> bool:
     """Whether an earlier send of the occurrence may have had an effect that this one can run into."""
     with epoch.lock:
-        others = [s for s in epoch.sends if s is not send and s.started.send < send.started.send]
         open_here = any(
-            strongest(s.evidence) is None and (s.over or s.started.route == send.started.route) for s in others
+            number < send.started.send and (s.over or s.started.route == send.started.route)
+            for number, s in epoch.doubtful.items()
         )
     if open_here or epoch.number == 1:
         return open_here
@@ -79,6 +99,8 @@ def learn(epoch: Epoch, send: Send, evidence: Evidence, met: tuple[Challenge, ..
     """Puts down what became of a send. If its epoch has ended without it, that settles that epoch only."""
     with epoch.lock:
         send.evidence.append(evidence)
+        if strongest((evidence,)) is not None:
+            epoch.doubtful.pop(send.started.send, None)
         send.challenges, send.over = met, True
         send.position = position
         late = epoch.over
