@@ -211,7 +211,7 @@ def _http1(server: Hostile, wire: _Socket) -> bool:
     if act.at in ("half_body", "body"):
         rest.read(half=act.at == "half_body")
     server.happens(act, method)
-    if act.how in ("close", "reset", "stall"):
+    if act.how in ("close", "reset", "stall", "rst", "goaway"):  # the last two are words of HTTP/2
         _leave(wire.connection, act.how)
         return False
     wire.connection.sendall(_answer1(act, method))
