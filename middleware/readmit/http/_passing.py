@@ -109,6 +109,8 @@ class Passing(Leaving):
         response = done.value if done.error is None else None
         if response is not None:
             self.phases.status, self.phases.fields = response.status_code, response.headers.raw
+        if not (self.phases.reported or reports(self._below)):
+            self.span.say({"readmit.phases": "none"})
         met = () if response is None else _challenges.met(response.status_code, response.headers.raw)
         if self.send is None:
             if self.epoch is not None and self.harmless is not None and response is not None:
