@@ -171,11 +171,13 @@ def unjustified(
     def no(reason: Refusal, detail: str) -> Suppressed:
         return Suppressed("http.resend", reason, f"send {former.started.send} is repeated: {detail}")
 
+    best = strongest(former.evidence)
+    if best is not None and best.state is EffectState.NOT_SENT and best.strength is Strength.PROOF:
+        return None
     if former.streamed or send.streamed:
         return no(Refusal.EFFECT_UNKNOWN, "a streamed body has no digest and is never sent again")
     if former.challenges and former.fingerprint == send.fingerprint:
         return no(Refusal.EFFECT_UNKNOWN, "it carries the same login that was just challenged")
-    best = strongest(former.evidence)
     if best is not None and best.state in _WITHOUT and best.strength.rank >= accepted.rank:
         return None
     if terms.idempotent:

@@ -7,12 +7,14 @@ bytes, so one server serves both.
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
@@ -22,6 +24,7 @@ import h2.events
 
 At = Literal["first_byte", "request_line", "headers", "half_body", "body"]
 How = Literal["answer", "close", "reset", "stall", "garbage", "half_head", "interim", "break_body", "rst", "goaway"]
+CERTIFICATE = Path(__file__).parent / "localhost.pem"  # with its key, which is good for nothing else
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _READS = (b"GET", b"HEAD", b"OPTIONS", b"TRACE")
 
@@ -57,12 +60,20 @@ class Act:
 
 
 class Hostile:
-    """Does what the script says, request by request, then answers 200 after the effect."""
+    """Does what the script says, request by request, then answers 200 after the effect.
 
-    def __init__(self) -> None:
+    Args:
+        tls: whether it speaks TLS, by `CERTIFICATE`.
+    """
+
+    def __init__(self, *, tls: bool = False) -> None:
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if tls else None
+        if self._tls is not None:
+            self._tls.load_cert_chain(CERTIFICATE)
+            self._tls.set_alpn_protocols(["h2", "http/1.1"])
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.port}"
         self.effects = 0
         self.requests = 0
         self.connections = 0
@@ -119,11 +130,11 @@ class Hostile:
     def _serve(self, connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            with connection:
-                wire = _Socket(connection)
+            with connection if self._tls is None else self._tls.wrap_socket(connection, server_side=True) as speaking:
+                wire = _Socket(speaking)
                 if self.script and self.script[0].at == "first_byte":
-                    connection.recv(1, socket.MSG_PEEK)
-                    _leave(connection, self._take().how)
+                    speaking.recv(1)
+                    _leave(speaking, self._take().how)
                 elif wire.starts_with(_PREFACE):
                     _Http2(self, wire).run()
                 else:

@@ -12,7 +12,7 @@ import pytest
 
 from readmit import Contract, ReplayRefused
 from readmit._model import Observed
-from readmit.testing import ANSWERED, CHALLENGED, FAILED, LOST, redirected
+from readmit.testing import ANSWERED, CHALLENGED, FAILED, LOST, EffectServer, closed_port, redirected
 from tests.middleware.http.hostile import Hostile
 from tests.middleware.http.test_resend import auth_of
 from tests.middleware.http.wires import Caller, Wire, client_spans, events, span
@@ -80,6 +80,22 @@ async def test_a_retry_of_a_streamed_body_within_a_tool_is_stopped(wire: Wire, f
     said = attributes(span(wire.stage, "execute_tool upload"))
     assert "a streamed body has no digest" in said["readmit.send.refusal.detail"]
     assert len(wire.server.effects) == 1
+
+
+async def test_an_upload_that_never_left_can_be_sent(wire: Wire) -> None:
+    """The same request, handed out again by a loop: nothing of its body was taken."""
+    port = closed_port()
+    client = wire.client(base_url=f"http://127.0.0.1:{port}")
+
+    async def upload() -> int:
+        request = client.client.build_request("POST", "/files", content=Parts(b"a").of(wire))
+        with pytest.raises(wire.library.ConnectError):
+            await client.send(request)
+        with EffectServer(port=port) as server:
+            await client.send(request)
+            return len(server.effects)
+
+    assert await wire.tool(upload)() == 1
 
 
 async def test_several_streams_to_one_place_are_several(wire: Wire) -> None:

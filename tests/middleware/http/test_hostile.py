@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import readmit
-from tests.middleware.http.hostile import Act, Hostile
+from tests.middleware.http.hostile import CERTIFICATE, Act, Hostile
 from tests.middleware.http.wires import KINDS, NO_CERTIFICATES, Wire, client_spans, told
 from tests.middleware.stage import Stage
 
@@ -230,6 +231,71 @@ async def test_a_keep_alive_connection_is_used_again(wire: Wire, hostile: Hostil
         await tool(2)
     assert hostile.connections == 1
     assert told(wire.stage) == [DONE, LOST], "reuse says how the socket was obtained, not what the server did"
+
+
+# -- over TLS ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secured() -> Iterator[Hostile]:
+    with Hostile(tls=True) as hostile:
+        yield hostile
+
+
+@pytest.fixture(params=KINDS)
+async def tls(request: pytest.FixtureRequest, stage: Stage, secured: Hostile) -> AsyncIterator[Wire]:
+    wire = Wire(request.param, stage, secured)
+    async with wire.closing:
+        yield wire
+
+
+def trusting() -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=CERTIFICATE)
+
+
+async def test_a_certificate_that_is_not_trusted(tls: Wire, secured: Hostile) -> None:
+    """Bytes went over the wire, but none of the request."""
+    clients = [tls.client(), tls.client(verify=trusting())]
+
+    async def send() -> int:
+        return (await clients.pop(0).post()).status_code  # type: ignore[no-any-return]
+
+    tool = tls.tool(send)
+    with pytest.raises(tls.library.ConnectError):
+        await tool()
+    assert told(tls.stage) == [("not_sent", "http.not_connected", "proof")]
+    assert await tool() == 200
+    assert secured.effects == 1
+
+
+async def test_an_end_without_a_farewell(tls: Wire, secured: Hostile) -> None:
+    client = tls.client(verify=trusting())
+
+    async def send() -> None:
+        await client.post()
+
+    secured.script.append(Act(how="reset"))
+    tool = tls.tool(send)
+    with pytest.raises(tls.library.TransportError):
+        await tool()
+    assert told(tls.stage) == [LOST]
+    with pytest.raises(readmit.ReplayRefused):
+        await tool()
+    assert secured.effects == 1
+
+
+async def test_http2_by_agreement(tls: Wire, secured: Hostile) -> None:
+    client = tls.client(verify=trusting(), http2=True)
+
+    async def send() -> str:
+        return (await client.post()).http_version  # type: ignore[no-any-return]
+
+    secured.script.append(Act(effect=False, how="rst", code=REFUSED))
+    tool = tls.tool(send)
+    with pytest.raises(tls.library.RemoteProtocolError):
+        await tool()
+    assert await tool() == "HTTP/2"
+    assert told(tls.stage) == [("not_sent", "http2.refused_stream", "proof"), DONE]
 
 
 # -- whatever it does ----------------------------------------------------------------------------------------------
