@@ -16,7 +16,8 @@ from readmit._identity import Call
 from readmit._model import Binding, EffectState, Granted, Permit, PermitSource, SendStarted
 from readmit._telemetry import Inside
 from readmit.http._request import Facts, Trail
-from readmit.http._resend import Terms, unjustified
+from readmit.http._resend import unjustified
+from readmit.http._terms import Terms
 from readmit.http._within import refusal
 from readmit.journal._port import Change
 

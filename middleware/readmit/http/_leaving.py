@@ -18,7 +18,8 @@ from readmit.http import _keys, _spans, _within
 from readmit.http._first import give
 from readmit.http._phases import Phases
 from readmit.http._request import Facts, Request
-from readmit.http._resend import Placed, Suppressed, Terms, brought, placed, taken
+from readmit.http._resend import Placed, Suppressed, brought, placed, taken
+from readmit.http._terms import Terms
 from readmit.http._upload import Upload, digesting
 from readmit.journal._port import Change, Query
 

@@ -6,61 +6,18 @@ Only what happened in the surrounding epoch and in the ones before it is looked 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from readmit._contract import Contract
 from readmit._digest import digest_bytes
 from readmit._effect import EpochEffect, SendEffect, compensations, strongest
 from readmit._epoch import Epoch, Send
 from readmit._fold import Head
-from readmit._model import EffectState, Evidence, Justification, Refusal, SendStarted, Strength
-from readmit._places import Place, place
+from readmit._model import EffectState, Justification, Refusal, SendStarted, Strength
 from readmit.http._keys import can_carry, carried
 from readmit.http._request import Facts
+from readmit.http._terms import Terms
 
 _WITHOUT = (EffectState.NOT_SENT, EffectState.REJECTED)
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What the client's contract and the tool's promise together of one request."""
-
-    contracts: tuple[Contract, ...]
-
-    @classmethod
-    def of(cls, client: Contract | None, tool: Contract | None) -> Terms:
-        """The client's contract first: it knows the service."""
-        return cls(tuple(dict.fromkeys(c for c in (client, tool) if c is not None)))
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Methods and paths without effect."""
-        return tuple(entry for c in self.contracts for entry in c.reads)
-
-    @property
-    def rejected(self) -> frozenset[int]:
-        """Statuses that the service gives only before it acts."""
-        return frozenset(s for c in self.contracts for s in c.rejected if isinstance(s, int))
-
-    @property
-    def idempotent(self) -> bool:
-        """Whether the same request twice has the effect of one."""
-        return any(c.idempotent for c in self.contracts)
-
-    @property
-    def keyed(self) -> Contract | None:
-        """The contract that says where an idempotency key goes."""
-        return next((c for c in self.contracts if c.idempotency_key is not None), None)
-
-    @property
-    def receipt(self) -> Place | None:
-        """Where the service's answer names the effect."""
-        return next((place(c.receipt) for c in self.contracts if c.receipt is not None), None)
-
-    def claim(self, error: BaseException) -> Evidence | None:
-        """What they say of an exception."""
-        return next((e for c in self.contracts if (e := c.claim(error)) is not None), None)
 
 
 class Suppressed(NamedTuple):
