@@ -18,6 +18,7 @@ from readmit._admission import Admit, Decision, Reconcile, Refuse, Return, Wait,
 from readmit._context import Run
 from readmit._contract import Approval, Contract, Policy, nanoseconds
 from readmit._digest import digest_bytes
+from readmit._effect import receipt
 from readmit._epoch import Epoch, EpochSpan, stack_holds
 from readmit._errors import JournalUnavailable, ReadmitError, Refused, refused
 from readmit._fold import Head, fold
@@ -567,7 +568,9 @@ class GuardedCall:
         head = opened.head
         self.ports.spans.decided(self, head, decision, 0, self.ports.new_id(), opened.started)
         key = digest_bytes("idempotency", head.id, str(head.compensations))[:32]
-        question = _findings.Question(head.id, self.tool.name, key, self.arguments, decision.fence)
+        question = _findings.Question(
+            head.id, self.tool.name, key, self.arguments, decision.fence, receipt(head.effect)
+        )
         try:
             finding = _findings.checked((yield Ask(self.tool.reconcile, question)), self.tool.name)
         except ReadmitError:

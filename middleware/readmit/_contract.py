@@ -11,7 +11,9 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from readmit._model import EffectState, Evidence, Strength
+from readmit._places import place
 
+PutsKey = Callable[[Any, str], bytes | None]
 EffectsThrough = Literal["sends", "http", "tools", "mixed"]
 
 
@@ -46,7 +48,9 @@ class Contract:
     Args:
         name: shown on spans and in tables.
         idempotent: the same request twice has the effect of one.
-        idempotency_key: the request header that carries a stable key, for instance `Idempotency-Key`.
+        idempotency_key: where a stable key goes: a header (`Idempotency-Key`), a field of a JSON body
+            (`json:/idempotency_key`), or a callable that is given a copy of the request and the key, and changes the
+            copy's headers or URL or returns the new body.
         key_lifetime: how long the service keeps a key; without it a key justifies no replay.
         rejected: HTTP statuses or exception classes that the service gives only before it acts.
         not_sent: exception classes that prove that nothing was sent.
@@ -54,7 +58,7 @@ class Contract:
         effects_through: where an exception's evidence can come from, see the README.
         accept: the weakest strength at which `not_sent` and `rejected` admit a repeat.
         blind_retries: repeats of an unknown effect that policy allows for this low-risk tool.
-        receipt: where the service's answer names the effect, for instance `header:Location`.
+        receipt: where the service's answer names the effect: `header:Location`, `json:/id`.
 
     Raises:
         ValueError: for a value that no rule knows; names the argument and what it can be.
@@ -66,7 +70,7 @@ class Contract:
 
     name: str = ""
     idempotent: bool = False
-    idempotency_key: str | None = None
+    idempotency_key: str | PutsKey | None = None
     key_lifetime: timedelta | None = None
     rejected: tuple[int | type[BaseException], ...] = ()
     not_sent: tuple[type[BaseException], ...] = ()
@@ -95,6 +99,11 @@ class Contract:
             raise ValueError(f"key_lifetime={self.key_lifetime!r}: write a datetime.timedelta")
         if self.key_lifetime is not None and self.key_lifetime <= timedelta(0):
             raise ValueError("key_lifetime must be longer than zero")
+        for named in (self.idempotency_key, self.receipt):
+            if isinstance(named, str):
+                place(named)
+            elif named is not None and not (callable(named) and named is self.idempotency_key):
+                raise ValueError(f"{named!r} is no place in a message: write header:Location, or json:/charge/id")
         for status in self.rejected:
             if isinstance(status, int) and not 300 <= status <= 599:
                 raise ValueError(
@@ -142,7 +151,16 @@ class Contract:
         raw["rejected"] = tuple(s for s in raw["rejected"] if isinstance(s, int))
         raw["not_sent"] = ()
         raw["reads"] = tuple(raw["reads"])
+        if (raw["idempotency_key"] or "").startswith(_CALLS):
+            raw["idempotency_key"] = _put_nothing
         return cls(**raw, key_lifetime=None if lifetime is None else timedelta(seconds=lifetime))
+
+
+_CALLS = "call:"  # before the name of a callable in `document`
+
+
+def _put_nothing(request: Any, key: str) -> None:
+    """Stands for a callable that a document names: where the key was is no matter to what was decided."""
 
 
 def nanoseconds(span: timedelta) -> int:
@@ -158,6 +176,8 @@ def _plain(value: object) -> object:
             return [_plain(v) for v in value]
         case type():
             return f"{value.__module__}.{value.__qualname__}"
+        case _ if callable(value):
+            return f"{_CALLS}{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
         case _:
             return value
 

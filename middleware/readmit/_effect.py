@@ -241,6 +241,11 @@ def compensations(recorded: Iterable[Recorded]) -> list[tuple[int, int]]:
     return [(e.fence, place) for place, e in recorded if isinstance(e, Compensated)]
 
 
+def receipt(recorded: Iterable[Recorded]) -> str:
+    """How the service named the effect in its newest answer that did; empty if none did."""
+    return max(((p, e.receipt) for p, e in recorded if isinstance(e, Observed) and e.receipt), default=(0, ""))[1]
+
+
 def occurrence_effect(epochs: Sequence[EpochEffect], recorded: Sequence[Recorded], accept: Strength) -> Effect:
     """Step three: the epochs, and the findings that stand in for some of them.
 

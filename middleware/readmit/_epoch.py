@@ -60,8 +60,27 @@ class Send:
         self.journalled = True
         self.over = False  # answered or failed
         self.answered = False  # the whole answer reached whoever asked
+        self.first: Any = None  # what became of it, for whoever repeats it and may not: see `readmit.http._first`
+        self.given_again = 0  # how often that was given instead of a repeat
         self.key: str | None = None  # the idempotency key it carried; its digest is what is kept
         self.fingerprint = ""  # of the login it carried, to see whether the next one differs; never kept
+        self.receipt = ""  # how the service names the effect
+        self.body = ""  # digest of a streamed body that has left
+
+    def observed(self, at: int) -> list[Observed]:
+        """What is known of it, as events; a receipt and a digest go with the last."""
+        started, last = self.started, len(self.evidence) - 1
+        return [
+            Observed(
+                at=at,
+                epoch=started.epoch,
+                send=started.send,
+                evidence=evidence,
+                receipt=self.receipt if i == last else "",
+                body=self.body if i == last else "",
+            )
+            for i, evidence in enumerate(self.evidence)
+        ]
 
 
 class Epoch:
@@ -102,6 +121,9 @@ class Epoch:
         self.stray: bool = False  # something went out in a thread without context, and may belong here
         self.over: bool = False  # its end is being recorded; what is learnt later is recorded by itself
         self.sends: list[Send] = []
+        self.equal: dict[str, dict[int, Send]] = {}  # the newest send of each meaning of a request, by its digest
+        self.doubtful: dict[int, Send] = {}  # requests of which nothing is known, by number
+        self.ends_read = 0  # events of the effect that were looked through for this epoch's end
         self.observed: list[Observed] = []
         self.inner: list[tuple[str, str]] = []  # guarded calls inside, delivered with this one
         self.surfaced: dict[str, tuple[Challenge, ...]] = {}  # met by reads and not answered since, by route
@@ -175,7 +197,22 @@ class Epoch:
 
     def next_send(self) -> int:
         """The number of the next send. One that was withdrawn before it left gives its own back; the lock is held."""
-        return max((s.started.send for s in self.sends), default=0) + 1
+        return self.sends[-1].started.send + 1 if self.sends else 1
+
+    def take(self, send: Send) -> None:
+        """One more request; the lock is held."""
+        self.sends.append(send)
+        self.equal.setdefault(send.started.request, {})[send.nth] = send
+        if not send.evidence:
+            self.doubtful[send.started.send] = send
+
+    def withdraw(self, send: Send) -> None:
+        """A request that did not leave after all; the lock is held."""
+        self.sends.remove(send)
+        self.doubtful.pop(send.started.send, None)
+        equal = self.equal[send.started.request]
+        del equal[send.nth]
+        equal.update({s.nth: s for s in self.sends if s.nth == send.nth and s.started.request == send.started.request})
 
     def frame(self, surroundings: Frame) -> Frame:
         """The frame in which the tool's body runs: guarded calls inside belong to this occurrence."""

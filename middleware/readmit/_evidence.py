@@ -35,6 +35,7 @@ class Seen(NamedTuple):
         stream: our HTTP/2 stream.
         last_stream: the last stream that a GOAWAY of the peer let through.
         claim: what the contract says of the exception that came instead of an answer.
+        local: our own side refused to write it: it breaks the protocol.
     """
 
     status: int | None = None
@@ -47,6 +48,7 @@ class Seen(NamedTuple):
     stream: int | None = None
     last_stream: int | None = None
     claim: Evidence | None = None
+    local: bool = False
 
 
 def without_effect(method: str, path: str, *, reads: Collection[str] = (), declared: bool = False) -> str | None:
@@ -110,7 +112,7 @@ def _unanswered(seen: Seen) -> Evidence:
     if seen.started:
         return unknown("http.no_response")
     if seen.phases:
-        return _not_sent("http.not_connected")
+        return _not_sent("http.local_error" if seen.local else "http.not_connected")
     return seen.claim or unknown("http.no_response")
 
 

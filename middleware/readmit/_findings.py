@@ -65,6 +65,7 @@ class Question:
         idempotency_key: what the sends carried, if the tool or its client used it.
         arguments: the bound arguments of the call that asks; None when an operator asks from elsewhere.
         epoch: the last epoch that existed when the question was asked.
+        receipt: how the service named the effect in an answer, where the contract says where it does; else empty.
     """
 
     occurrence_id: str
@@ -72,6 +73,7 @@ class Question:
     idempotency_key: str
     arguments: Mapping[str, Any] | None
     epoch: int
+    receipt: str = ""
 
 
 def checked(answer: object, tool: str) -> Finding:

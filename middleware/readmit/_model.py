@@ -359,6 +359,8 @@ class Observed(Event, tag="observed", frozen=True, kw_only=True):
     epoch: int
     evidence: Evidence
     send: int = 0
+    receipt: str = ""  # how the service names the effect, where the contract says that it does
+    body: str = ""  # digest of a streamed request body, known when it had left whole
 
 
 class Ended(Event, tag="ended", frozen=True, kw_only=True):

@@ -17,7 +17,6 @@ from readmit._model import (
     EffectState,
     Ended,
     Evidence,
-    Observed,
     Outcome,
     Reconciled,
     RecoveryKind,
@@ -51,7 +50,7 @@ def events(tool: Declaration, epoch: Epoch, done: Done, now: int) -> tuple[AnyEv
     for send in sends:
         if not send.journalled:
             said.append(send.started)
-        said += [Observed(at=now, epoch=epoch.number, send=send.started.send, evidence=e) for e in send.evidence]
+        said += send.observed(now)
     said.append(_ended(tool, epoch, done, now))
     said += _suspensions(epoch, sends, done, now)
     return tuple(said)

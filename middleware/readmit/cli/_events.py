@@ -97,7 +97,8 @@ def _evidence(event: AnyEvent) -> str:
             return f"epoch {event.epoch}, send {event.send} leaves"
         case Observed():
             where = f"epoch {event.epoch}" + (f", send {event.send}" if event.send else "")
-            return f"{where}: {piece(event.evidence)}"
+            body = f", body {event.body[:16]}" if event.body else ""
+            return f"{where}: {piece(event.evidence)}{_quoted(event.receipt)}{body}"
         case Ended():
             error = f" {event.error}" if event.error else ""
             said = f", said {piece(event.claim)}" if event.claim else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from readmit.http._instrument import instrument, uninstrument
+from readmit.http._lookup import lookup
 from readmit.http._transport import AsyncGuardedTransport, GuardedTransport
 
-__all__ = ["AsyncGuardedTransport", "GuardedTransport", "instrument", "uninstrument"]
+__all__ = ["AsyncGuardedTransport", "GuardedTransport", "instrument", "lookup", "uninstrument"]

@@ -7,17 +7,18 @@ import logging
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from readmit._call import Declaration, GuardedCall, Ports, Site
+from readmit._call import Declaration, GuardedCall, Ports, Site, Steps
 from readmit._context import frame
 from readmit._contract import Contract
 from readmit._digest import digest_bytes
 from readmit._epoch import Epoch, Send
-from readmit._errors import refused
 from readmit._identity import Call
 from readmit._model import Binding, EffectState, Granted, Permit, PermitSource, SendStarted
 from readmit._telemetry import Inside
-from readmit.http._request import Facts
-from readmit.http._resend import Terms, unjustified
+from readmit.http._request import Facts, Trail
+from readmit.http._resend import unjustified
+from readmit.http._terms import Terms
+from readmit.http._within import refusal
 from readmit.journal._port import Change
 
 if TYPE_CHECKING:
@@ -30,6 +31,14 @@ class LoneCall(GuardedCall):
     """Delivered when the answer's body has reached its reader, not when its status line has."""
 
     _due: tuple[str, str, Epoch | None] | None = None
+    facts: Facts
+
+    def steps(self) -> Steps:
+        """As any call, once it is known not to be what httpx made of a request that may not be repeated."""
+        if not self.tool.observe and (trail := self.facts.trail()) is not None:
+            _check_trail(trail, self.facts, self.ports, self.tool.contract)
+            _signed_in(trail, self.facts, self.ports, self.call.principal)
+        return (yield from super().steps())
 
     def _deliver(self, occurrence_id: str, call: str, epoch: Epoch | None = None) -> None:
         self._due = occurrence_id, call, epoch
@@ -44,17 +53,15 @@ class LoneCall(GuardedCall):
 def alone(facts: Facts, guard: Guard, contract: Contract) -> LoneCall:
     """The call that a request outside any tool is.
 
+    Its steps raise `ReplayRefused` if httpx made the request of one whose effect is unknown, by a redirect say.
+
     Raises:
         JournalUnavailable: it cannot be opened; nothing is sent.
-        ReplayRefused: httpx made the request of one whose effect is unknown, by a redirect for instance.
     """
     here, observe = frame(), guard.mode == "observe"
     ports = guard.ports_of_calls(observe=observe)
     contract, fingerprint = _through_http(contract)
     body = facts.body()
-    if not observe:
-        _check_trail(facts, contract)
-        _signed_in(facts, ports, here.principal)
     name = f"{facts.method} {facts.url}"
     unique = ports.new_id() if here.key is None else "streamed"  # a key finds its occurrence whatever is streamed
     sent: bytes | str = unique if body is None else body
@@ -79,7 +86,9 @@ def alone(facts: Facts, guard: Guard, contract: Contract) -> LoneCall:
         observe=observe,
         reopens=body is not None,
     )
-    return LoneCall(ports, declaration, call, Site(here.run, here.epochs), {})
+    made = LoneCall(ports, declaration, call, Site(here.run, here.epochs), {})
+    made.facts = facts
+    return made
 
 
 @lru_cache(maxsize=256)
@@ -94,33 +103,28 @@ def _classify(response: Any) -> EffectState:
     return EffectState.COMMITTED if 200 <= response.status_code < 300 else EffectState.UNKNOWN
 
 
-def _check_trail(facts: Facts, contract: Contract) -> None:
+def _check_trail(trail: Trail, facts: Facts, ports: Ports, contract: Contract) -> None:
     """A redirect leads to another address: another occurrence, but the same intent."""
-    trail = facts.trail()
-    if trail is None or (trail.request() is facts.request and not trail.send.streamed):
+    if trail.request() is facts.request and not trail.send.streamed:
         return
     started = SendStarted(at=trail.send.started.at, epoch=0, send=0, route=facts.route(), request="", idempotent=False)
     again = Send(started, 0, streamed=facts.body() is None)
     again.fingerprint = facts.login()
     against = unjustified(trail.send, again, Terms.of(contract, None), contract.accepted_strength)
-    if against is not None:
-        error = refused(
-            trail.epoch.occurrence_id,
-            trail.epoch.tool,
-            against.reason,
-            detail=f"{against.rule}: {against.detail}; nothing more was sent",
-            gates=("effect",),
-            remedies=("reconcile", "accept", "compensate", "abandon"),
-            challenges=trail.send.challenges,
-        )
-        _log.warning("%s", error)
-        raise error
+    if against is None:
+        return
+    error = refusal(trail.epoch, against)
+    _log.warning("%s", error)
+    head = ports.journal.load(trail.epoch.occurrence_id)
+    assert head is not None, "the occurrence of a send is in the journal"
+    shown = {"readmit.admission.decision": "refuse", "readmit.admission.refusal": str(error.reason)}
+    ports.spans.act("admit", head, {**shown, "readmit.admission.detail": error.detail})
+    raise error
 
 
-def _signed_in(facts: Facts, ports: Ports, principal: str | None) -> None:
+def _signed_in(trail: Trail, facts: Facts, ports: Ports, principal: str | None) -> None:
     """An auth flow that was challenged sends again with other credentials: that is a login, and nothing but a login."""
-    trail = facts.trail()
-    if trail is None or not trail.send.challenges or trail.send.fingerprint == facts.login():
+    if not trail.send.challenges or trail.send.fingerprint == facts.login():
         return
     now, permit_id = ports.clock(), ports.new_id()
     permit = Permit(

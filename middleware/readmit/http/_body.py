@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
 from typing import Any
@@ -12,14 +14,29 @@ from readmit.http._request import library_of
 Over = Callable[[BaseException | None], None]
 """Called once: with None when the body was read or the reader had enough of it, else with what broke it."""
 
+_MOST = 65_536  # bytes that are kept of an answer that nobody reads
+_LONGEST = 1.0  # seconds spent on that
+_log = logging.getLogger("readmit")
+
 
 class Body:
-    """Stands in for the stream of a response."""
+    """Stands in for the stream of a response.
 
-    def __init__(self, stream: Any, over: Over) -> None:
+    Args:
+        stream: of the response.
+        over: called at its end.
+        keeping: whether a short body that is closed unread is read all the same: to be `kept`.
+        most: bytes of the body, as it comes, that are held for `passed`.
+    """
+
+    def __init__(self, stream: Any, over: Over, *, keeping: bool, most: int) -> None:
+        self.kept: bytes | None = None
+        self.passed = b""
+        self._most = most
         self._stream = stream
         self._over: list[Over] = [over]
         self._ended = False
+        self._unread = keeping
 
     def then(self, over: Over) -> None:
         """One more who wants to know."""
@@ -31,11 +48,30 @@ class Body:
             for over in self._over:
                 over(broken)
 
+    def _pass(self, part: bytes) -> bytes:
+        if self._most:
+            self.passed += part
+            if len(self.passed) > self._most:
+                self.passed, self._most = b"", 0
+        return part
+
+    def _keep(self, parts: list[bytes], until: float) -> bool:
+        """Whether to read on of an answer that nobody reads."""
+        return sum(map(len, parts)) <= _MOST and time.monotonic() < until
+
+    def _has(self, parts: list[bytes]) -> None:
+        if sum(map(len, parts)) <= _MOST:
+            self.kept = b"".join(parts)
+            if self._most:
+                self.passed = self.kept
+
 
 class _Sync(Body):
     def __iter__(self) -> Iterator[bytes]:
+        self._unread = False
         try:
-            yield from self._stream
+            for part in self._stream:
+                yield self._pass(part) if self._most else part
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -46,16 +82,35 @@ class _Sync(Body):
     def close(self) -> None:
         """Closes the stream; while an exception is on its way (a body that cannot be decoded), it counts as broken."""
         try:
-            self._stream.close()
+            try:
+                if self._unread:
+                    self._drain()
+            finally:
+                self._stream.close()
         finally:
             self._end(sys.exc_info()[1])
+
+    def _drain(self) -> None:
+        self._unread = False
+        parts: list[bytes] = []
+        until = time.monotonic() + _LONGEST
+        try:
+            for part in self._stream:
+                parts.append(part)
+                if not self._keep(parts, until):
+                    return
+        except Exception:
+            _log.debug("The body of an answer that nobody reads broke.", exc_info=True)
+            return
+        self._has(parts)
 
 
 class _Async(Body):
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        self._unread = False
         try:
             async for part in self._stream:
-                yield part
+                yield self._pass(part) if self._most else part
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -66,21 +121,52 @@ class _Async(Body):
     async def aclose(self) -> None:
         """As `close` of the other."""
         try:
-            await self._stream.aclose()
+            try:
+                if self._unread:
+                    await self._drain()
+            finally:
+                await self._stream.aclose()
         finally:
             self._end(sys.exc_info()[1])
 
+    async def _drain(self) -> None:
+        self._unread = False
+        parts: list[bytes] = []
+        until = time.monotonic() + _LONGEST
+        try:
+            async for part in self._stream:
+                parts.append(part)
+                if not self._keep(parts, until):
+                    return
+        except Exception:
+            _log.debug("The body of an answer that nobody reads broke.", exc_info=True)
+            return
+        self._has(parts)
 
-def watch(response: Any, over: Over) -> Body | None:
-    """Watches the body of a response; None, and `over` is called, where it is in memory already."""
+
+def watch(response: Any, over: Over, *, most: int = 0) -> Body | None:
+    """Watches the body of a response; None, and `over` is called, where it is in memory already.
+
+    Args:
+        response: its stream is replaced.
+        over: called when the body is over.
+        most: bytes of it that are held for `passed`; a longer one is not.
+    """
     library = library_of(response)
     if library is None or isinstance(response.stream, library.ByteStream):
         over(None)
         return None
     plain = isinstance(response.stream, library.SyncByteStream)
-    body: Body = _class(library, plain)(response.stream, over)
+    keeping = not 200 <= response.status_code < 300 and _short(response)
+    body: Body = _class(library, plain)(response.stream, over, keeping=keeping, most=most)
     response.stream = body
     return body
+
+
+def _short(response: Any) -> bool:
+    """Whether the peer says that its answer is short: else a reader who has had enough would wait for it."""
+    declared = response.headers.get("content-length", "")
+    return declared.isascii() and declared.isdigit() and int(declared) <= _MOST
 
 
 @cache

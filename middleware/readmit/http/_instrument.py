@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import wrapt
 
 from readmit._contract import Contract
+from readmit.http._phases import reports
 from readmit.http._transport import AsyncGuardedTransport, Effect, Guarded, GuardedTransport
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def instrument(
 ) -> T:
     """Guards what a client sends, or watches every client of a library.
 
-    Doing it again changes nothing but what is declared.
+    Doing it again changes nothing but what is declared. A transport that sends through one of httpx's own, as those
+    that retry do, is guarded there: each of its sends is seen.
 
     Args:
         client_or_module: a `Client` or `AsyncClient` of httpx or httpx2: all its effectful requests are guarded,
@@ -60,6 +62,10 @@ def instrument(
             if hasattr(transport, _ORIGINAL):
                 transport.declare(effect=effect, contract=contract, guard=guard)
             return transport
+        if below := _below(transport, asynchronous=made.asynchronous):
+            for name, inner in below.items():
+                setattr(transport, name, guarded(inner))
+            return transport
         new = made(transport, effect=effect, contract=contract, guard=guard)
         setattr(new, _ORIGINAL, transport)
         return new
@@ -88,9 +94,29 @@ def uninstrument(client_or_module: T) -> T:
                 setattr(cls, _CHOOSE, getattr(cls, _ORIGINAL))
                 delattr(cls, _ORIGINAL)
         return client_or_module
-    _transport_class(client_or_module)
-    _each_transport(client_or_module, lambda transport: getattr(transport, _ORIGINAL, transport))
+    made = _transport_class(client_or_module)
+
+    def original(transport: Any) -> Any:
+        if not isinstance(transport, Guarded):
+            for name, inner in _below(transport, asynchronous=made.asynchronous).items():
+                setattr(transport, name, original(inner))
+        return getattr(transport, _ORIGINAL, transport)
+
+    _each_transport(client_or_module, original)
     return client_or_module
+
+
+def _below(transport: Any, *, asynchronous: bool) -> dict[str, Any]:
+    """The transports of httpx that a wrapper sends through, by its attributes; none for one of httpx itself."""
+    if reports(transport):
+        return {}
+    sends = "handle_async_request" if asynchronous else "handle_request"
+    held: dict[str, Any] = getattr(transport, "__dict__", {})
+    return {
+        name: inner
+        for name, inner in held.items()
+        if hasattr(type(inner), sends) and (isinstance(inner, Guarded) or reports(inner))
+    }
 
 
 def _each_transport(client: Any, change: Callable[[Any], Any]) -> None:

@@ -7,67 +7,30 @@ line is there, or when it will not come.
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from readmit._context import Frame, frame
-from readmit._contract import Contract
-from readmit._epoch import Epoch, Send
-from readmit._errors import JournalUnavailable, Refused
-from readmit._evidence import Seen, judge, position, without_effect
+from readmit._context import frame
+from readmit._epoch import Epoch
+from readmit._evidence import Seen, judge, position
 from readmit._model import Challenge, EffectState, Evidence, Refusal, Strength
-from readmit._steps import Append, Done, Execute, Step
-from readmit.http import _challenges, _spans, _within
+from readmit._steps import Done, Execute, Step
+from readmit.http import _challenges, _receipts, _within
 from readmit.http._body import Body, Over, watch
-from readmit.http._phases import Phases, reports
-from readmit.http._request import Facts, Request
-from readmit.http._resend import Suppressed, Terms, place
-from readmit.journal._port import Change, Journal
+from readmit.http._first import First
+from readmit.http._leaving import Leaving
+from readmit.http._phases import reports
+from readmit.http._resend import Suppressed
+from readmit.journal._port import Journal
 
-if TYPE_CHECKING:
-    from readmit._guard import Guard
-
-_log = logging.getLogger("readmit")
 _WITHOUT = (EffectState.NOT_SENT, EffectState.REJECTED)
 
 
-class Passing:
-    """The state of one request while it is placed, sent and judged.
+class Passing(Leaving):
+    """The state of one request while it is placed, sent and judged."""
 
-    Args:
-        request: as the client handed it over.
-        below: the transport that sends it.
-        guard: whose journal and spans serve outside a tool.
-        reading: whether its client was declared `effect="read"`.
-        contract: of the client.
-        asynchronous: whether the client is.
-    """
-
-    def __init__(
-        self,
-        request: Request,
-        below: object,
-        guard: Guard,
-        *,
-        reading: bool,
-        contract: Contract | None,
-        asynchronous: bool,
-    ) -> None:
-        self.frame: Frame = frame()
-        self.epoch = self.frame.epochs[-1] if self.frame.epochs else None
-        ports = self.epoch.ports if self.epoch is not None else None
-        self.facts = Facts(request, guard.digest_secret if ports is None else ports.secret)
-        self.terms = Terms.of(contract, self.epoch.contract if self.epoch is not None else None)
-        self.harmless = without_effect(self.facts.method, self.facts.path, reads=self.terms.reads, declared=reading)
-        self.phases = Phases(self.facts.method)
-        self.span = _spans.ClientSpan(guard.spans if ports is None else ports.spans, self.facts)
-        self.body: Body | None = None
-        self.send: Send | None = None
-        self.outgoing: Any = None
-        self._below = below
-        self._asynchronous = asynchronous
-        self._after_unknown = False
+    body: Body | None = None
+    _naming: _receipts.Awaited | None = None
 
     def enter(self) -> Journal | None:
         """Takes the surroundings as they are now; returns who writes down what leaves."""
@@ -80,72 +43,16 @@ class Passing:
         if self.harmless is not None:
             around = {} if self.epoch is None else _within.marks(self.epoch)
             self.span.mark({**around, "readmit.effect.rule": self.harmless})
-        elif self.epoch is not None:
-            yield from self._start(self.epoch)
-        self.outgoing = self.facts.copy(self._trace(), self._own_key())
+        elif self.epoch is not None and (again := (yield from self._leave(self.epoch))) is not None:
+            return again
+        if self.outgoing is None:
+            self.outgoing = self._prepared(None)
         given = self.outgoing.headers
         done: Done = yield Execute(None)
         self._judge(done)
         status = getattr(done.value, "status_code", None)
         self.span.end(status, done.error, instrumented=self.outgoing.headers is not given)
         return done
-
-    # -- before the first byte ------------------------------------------------------------------------------------
-
-    def _start(self, epoch: Epoch) -> Generator[Step, Any, None]:
-        """Writes down that the request is about to leave, unless it must not."""
-        ports = epoch.ports
-        assert ports is not None, "an epoch that runs has what its call was given"
-        with epoch.lock:
-            send, against = place(epoch, self.facts, self.terms, ports.new_id(), ports.clock())
-            if epoch.over:
-                against = Suppressed("fence", Refusal.EFFECT_UNKNOWN, f"epoch {epoch.number} has ended")
-            if against is None or epoch.observe:
-                epoch.sends.append(send)
-            elif against.rule == "http.key":  # not a repeat: a request that was meant and did not happen
-                send.journalled, send.over = False, True
-                send.evidence.append(_within.suppressed(against.rule))
-                epoch.sends.append(send)
-        self.span.mark(_within.marks(epoch))
-        if against is not None:
-            self._suppress(epoch, against)
-        self.span.mark(_within.marks(epoch, send))
-        self.send = send
-        try:
-            yield Append([Change(epoch.occurrence_id, (send.started,), check=_within.fence(epoch))], durable=False)
-        except BaseException as error:
-            if not (epoch.observe and isinstance(error, JournalUnavailable)):
-                with epoch.lock:
-                    epoch.sends.remove(send)
-                if isinstance(error, Refused):
-                    self._say(epoch, "fence", error)
-                raise
-            send.journalled = False
-        self.facts.mark(send, epoch)
-
-    def _suppress(self, epoch: Epoch, against: Suppressed) -> None:
-        """Says that a request does not leave; in observe mode that it would not."""
-        error = _within.refusal(epoch, against)
-        self._say(epoch, against.rule, error)
-        if not epoch.observe:
-            raise error
-
-    def _say(self, epoch: Epoch, rule: str, error: Refused) -> None:
-        shown = {"readmit.send.refusal": str(error.reason), "readmit.send.refusal.rule": rule}
-        _log.warning("%s", error)
-        if epoch.observe:
-            self.span.mark(shown)
-            return
-        epoch.span.span.set_attributes(shown)
-        self.span.suppressed({**shown, **_spans.effect(_within.suppressed(rule))})
-
-    def _own_key(self) -> tuple[str, str] | None:
-        """The header with our idempotency key, where the request carries none of its own."""
-        keyed = self.terms.keyed
-        if self.send is None or self.send.key is None or keyed is None or keyed.idempotency_key is None:
-            return None
-        carried = self.facts.request.headers.get(keyed.idempotency_key)
-        return None if carried else (keyed.idempotency_key, self.send.key)
 
     # -- while it is under way ------------------------------------------------------------------------------------
 
@@ -190,7 +97,9 @@ class Passing:
             started = self.send.started
             if not (started.idempotent or (started.key is not None and started.key_lifetime is not None)):
                 detail = f"send {started.send} is repeated by the transport below it"
-                self._suppress(self.epoch, Suppressed("http.resend", Refusal.EFFECT_UNKNOWN, detail))
+                error = _within.refusal(self.epoch, Suppressed("http.resend", Refusal.EFFECT_UNKNOWN, detail))
+                self._say(self.epoch, error, "http.resend", started.send + 1)
+                raise self.phases.failure_again() or error
         self.phases.again(settled=settled)
 
     # -- afterwards -----------------------------------------------------------------------------------------------
@@ -200,6 +109,8 @@ class Passing:
         response = done.value if done.error is None else None
         if response is not None:
             self.phases.status, self.phases.fields = response.status_code, response.headers.raw
+        if not (self.phases.reported or reports(self._below)):
+            self.span.say({"readmit.phases": "none"})
         met = () if response is None else _challenges.met(response.status_code, response.headers.raw)
         if self.send is None:
             if self.epoch is not None and self.harmless is not None and response is not None:
@@ -210,10 +121,26 @@ class Passing:
         evidence = self._evidence(done.error)
         assert self.epoch is not None
         where = "" if done.error is None else position(self._seen(done.error))
+        if self.upload is not None:
+            self.send.body = self.facts.streamed_digest(digest) if (digest := self.upload.digest()) else ""
+            self.span.say({"http.request.body.size": self.upload.size})
         _within.learn(self.epoch, self.send, evidence, met, where)
         self.span.learn(evidence)
         if response is not None:
-            self.body = watch(response, self._body_over)
+            self._watch(response)
+        self.send.first = First(response, done.error, self.body)
+
+    def _watch(self, response: Any) -> None:
+        """Follows the answer's body to its end, and reads how it names the effect where the contract says that."""
+        place = self.terms.receipt if _receipts.may_name(response.status_code) else None
+        in_body = place is not None and place.kind == "json"
+        self.body = watch(response, self._body_over, most=_receipts.MOST if in_body else 0)
+        if place is None:
+            return
+        if in_body and self.body is not None:
+            self._naming = _receipts.Awaited(place, response)
+        else:
+            self._named(_receipts.read(place, response))
 
     def _surface(self, epoch: Epoch, met: tuple[Challenge, ...]) -> None:
         """Keeps the challenges of a read until a later read of the same place meets none."""
@@ -226,12 +153,13 @@ class Passing:
         return judge(self._seen(error), self.terms.rejected)
 
     def _seen(self, error: BaseException | None) -> Seen:
-        if not self._after_unknown and self.epoch is not None and self.send is not None:
-            self._after_unknown = _within.collides(self.epoch, self.send)
+        if not self.after_unknown and self.epoch is not None and self.send is not None:
+            self.after_unknown = _within.collides(self.epoch, self.send)
         return self.phases.seen(
-            after_unknown=self._after_unknown,
+            after_unknown=self.after_unknown,
             known=reports(self._below) or self.phases.explains(error),
             claim=self.terms.claim(error) if error is not None else None,
+            error=error,
         )
 
     def when_read(self, over: Over) -> None:
@@ -241,11 +169,19 @@ class Passing:
         else:
             self.body.then(over)
 
+    def _named(self, receipt: str) -> None:
+        assert self.send is not None and self.epoch is not None
+        if receipt:
+            _within.named(self.epoch, self.send, receipt)
+
     def _body_over(self, broken: BaseException | None) -> None:
         """The answer's body has been read, closed or lost. The effect stands as the status line said."""
-        if self.send is None:
-            return
-        if broken is None:
-            self.send.answered = True
-        else:
+        assert self.send is not None and self.epoch is not None
+        if broken is not None:
             self.send.position = "body"
+            self.send.first = First(None, broken, None)
+            _within.broke(self.epoch, self.send)
+            return
+        self.send.answered = True
+        if self.body is not None and self._naming is not None:
+            self._named(self._naming.read(self.body.passed))

@@ -6,7 +6,7 @@ httpcore and httpcore2 report the same phases. Source: https://www.encode.io/htt
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from readmit._evidence import Seen
@@ -14,6 +14,7 @@ from readmit._model import Evidence
 from readmit.http import _challenges
 
 _STOCK = frozenset({"httpx._transports.default", "httpx2._transports.default"})
+_PATIENCE = 16  # times a repeat that may not leave gets the failure of the first
 _CHAIN = 8  # exceptions looked at between the one a transport raised and the one it comes from
 
 
@@ -31,6 +32,8 @@ class Phases:
         self._tunnel = False
         self._stream: int | None = None
         self._failure: BaseException | None = None
+        self._suppressed = 0
+        self._local = False
 
     def note(self, name: str, info: Mapping[str, Any]) -> bool:
         """Takes one event, for instance `http11.send_request_headers.started`.
@@ -43,7 +46,7 @@ class Phases:
         if event == "send_request_headers.started":
             return self._departs(info)
         if event.endswith(".failed"):
-            self._fails(info["exception"])
+            self._fails(info["exception"], writing=name == "http11.send_request_headers.failed")
         elif not self._tunnel:
             if event == "send_request_body.complete":
                 self.complete = True
@@ -62,10 +65,12 @@ class Phases:
             return False
         return True
 
-    def _fails(self, error: BaseException) -> None:
-        self._failure = error
-        if type(error).__name__ == "ConnectionNotAvailable":  # a GOAWAY let it not through, and the pool starts over
+    def _fails(self, error: BaseException, *, writing: bool) -> None:
+        self._failure, kind = error, type(error).__name__
+        if kind == "ConnectionNotAvailable":  # a GOAWAY let it not through, and the pool starts over
             self.started = self.repeated
+        elif writing and kind == "LocalProtocolError":  # what cannot be written in HTTP/1.1 is refused before it is
+            self._local, self.started = not self.repeated, self.repeated
 
     def _answered(self, value: tuple[Any, ...]) -> None:
         status, fields = (value[1], value[3]) if len(value) == 4 else value  # HTTP/1.1, HTTP/2
@@ -77,22 +82,33 @@ class Phases:
         """The exception that was reported last."""
         return self._failure
 
+    def failure_again(self) -> BaseException | None:
+        """The failure that a repeat gets which may not leave; None after an answer, or if the loop never ends."""
+        self._suppressed += 1
+        return self._failure if self.status is None and self._suppressed <= _PATIENCE else None
+
     def again(self, *, settled: bool) -> None:
         """It leaves once more; `settled`: the time before is known to have had no effect."""
         self.repeated = self.repeated or not settled
         self.complete, self.status, self._failure = False, None, None
 
-    def seen(self, *, after_unknown: bool, known: bool, claim: Evidence | None = None) -> Seen:
+    def seen(
+        self,
+        *,
+        after_unknown: bool,
+        known: bool,
+        claim: Evidence | None = None,
+        error: BaseException | None = None,
+    ) -> Seen:
         """What is known by now.
 
         Args:
             after_unknown: an earlier send of the occurrence has an unknown effect.
             known: the phases can be trusted, see `reports` and `explains`.
             claim: what the contract says of the exception.
+            error: the exception.
         """
-        event = self._failure.args[0] if self._failure is not None and self._failure.args else None
-        last = getattr(event, "last_stream_id", None)
-        reset = getattr(event, "error_code", None) if last is None and hasattr(event, "stream_id") else None
+        last, reset = self._said_by_peer(error)
         return Seen(
             status=self.status,
             phases=known,
@@ -104,15 +120,35 @@ class Phases:
             stream=self._stream,
             last_stream=None if self.repeated else last,
             claim=claim,
+            local=self._local,
         )
+
+    def _said_by_peer(self, error: BaseException | None) -> tuple[int | None, int | None]:
+        """The last stream of a GOAWAY, or the code of a reset stream: httpcore raises with the event that ended it.
+
+        A GOAWAY that came while another request was reading is not in the failure that was reported, but in what is
+        raised instead of it.
+        """
+        for failure in (self._failure, *_origins(error)):
+            event = failure.args[0] if failure is not None and failure.args else None
+            if (last := getattr(event, "last_stream_id", None)) is not None:
+                return last, None
+            if hasattr(event, "stream_id") and (code := getattr(event, "error_code", None)) is not None:
+                return None, code
+        return None, None
 
     def explains(self, error: BaseException | None) -> bool:
         """Whether the reported failure is where this exception comes from."""
-        for _ in range(_CHAIN):
-            if error is None or error is self._failure:
-                break
-            error = error.__cause__ or error.__context__
-        return error is not None and error is self._failure
+        return self._failure is not None and any(e is self._failure for e in _origins(error))
+
+
+def _origins(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception and those it comes from."""
+    for _ in range(_CHAIN):
+        if error is None:
+            return
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def reports(transport: object) -> bool:

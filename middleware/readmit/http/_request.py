@@ -112,12 +112,18 @@ class Facts:
         """Whether a guarded transport further out has it in hand."""
         return _GUARDED in self.request.extensions
 
-    def copy(self, trace: Any, header: tuple[str, str] | None) -> Any:
+    def copy(self, trace: Any) -> Any:
         """A request for the transport below: the caller's own stays as it is, so that it can be sent again."""
         request = object.__new__(type(self.request))
         request.__dict__.update(self.request.__dict__)
         request.extensions = {**self.request.extensions, "trace": trace, _GUARDED: True}
-        if header is not None:
-            request.headers = type(request.headers)(request.headers)
-            request.headers[header[0]] = header[1]
         return request
+
+    def streamed_digest(self, body: str) -> str:
+        """The digest of method, whole URL and a body that was digested while it left."""
+        return digest_bytes("streamed", self.method, self.url, self.query, body, secret=self._secret)
+
+    @property
+    def secret(self) -> bytes | None:
+        """Makes the digests an HMAC."""
+        return self._secret

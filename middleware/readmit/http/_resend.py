@@ -6,53 +6,18 @@ Only what happened in the surrounding epoch and in the ones before it is looked 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from readmit._contract import Contract
 from readmit._digest import digest_bytes
 from readmit._effect import EpochEffect, SendEffect, compensations, strongest
 from readmit._epoch import Epoch, Send
-from readmit._model import EffectState, Evidence, Justification, Refusal, SendStarted, Strength
+from readmit._fold import Head
+from readmit._model import EffectState, Justification, Refusal, SendStarted, Strength
+from readmit.http._keys import can_carry, carried
 from readmit.http._request import Facts
+from readmit.http._terms import Terms
 
 _WITHOUT = (EffectState.NOT_SENT, EffectState.REJECTED)
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What the client's contract and the tool's promise together of one request."""
-
-    contracts: tuple[Contract, ...]
-
-    @classmethod
-    def of(cls, client: Contract | None, tool: Contract | None) -> Terms:
-        """The client's contract first: it knows the service."""
-        return cls(tuple(dict.fromkeys(c for c in (client, tool) if c is not None)))
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Methods and paths without effect."""
-        return tuple(entry for c in self.contracts for entry in c.reads)
-
-    @property
-    def rejected(self) -> frozenset[int]:
-        """Statuses that the service gives only before it acts."""
-        return frozenset(s for c in self.contracts for s in c.rejected if isinstance(s, int))
-
-    @property
-    def idempotent(self) -> bool:
-        """Whether the same request twice has the effect of one."""
-        return any(c.idempotent for c in self.contracts)
-
-    @property
-    def keyed(self) -> Contract | None:
-        """The contract that names the header of an idempotency key."""
-        return next((c for c in self.contracts if c.idempotency_key is not None), None)
-
-    def claim(self, error: BaseException) -> Evidence | None:
-        """What they say of an exception."""
-        return next((e for c in self.contracts if (e := c.claim(error)) is not None), None)
 
 
 class Suppressed(NamedTuple):
@@ -63,21 +28,24 @@ class Suppressed(NamedTuple):
     detail: str
 
 
+OTHER_BYTES = Suppressed("http.key", Refusal.CONFLICT, "its idempotency key was sent with other bytes before")
+
+
 class Placed(NamedTuple):
-    """A request with its place in the epoch: the send it will be, and what speaks against it."""
+    """A request with its place in the epoch: the send it will be, the one it repeats, and what speaks against it."""
 
     send: Send
+    former: Send | None
     against: Suppressed | None
 
 
-def place(epoch: Epoch, facts: Facts, terms: Terms, unique: str, now: int) -> Placed:
+def placed(epoch: Epoch, facts: Facts, terms: Terms, unique: str, now: int) -> Placed:
     """Numbers a request within its epoch and finds out whether it may leave. The caller holds the epoch's lock."""
     body = facts.body()
     streamed, route = body is None, facts.route()
     digest = facts.digest(unique if body is None else body)
     former = _former(epoch, facts, digest, route, streamed=streamed)
-    groups = {s.nth for s in epoch.sends if s.started.request == digest}
-    nth = former.nth if former is not None and former in epoch.sends else len(groups) + 1
+    nth = former.nth if former is not None and former in epoch.sends else len(epoch.equal.get(digest, ())) + 1
     key = _key(epoch, facts, terms, digest, nth, former, streamed=streamed)
     keyed = terms.keyed
     started = SendStarted(
@@ -93,7 +61,7 @@ def place(epoch: Epoch, facts: Facts, terms: Terms, unique: str, now: int) -> Pl
     send = Send(started, former.resend + 1 if former is not None else 0, nth=nth, streamed=streamed)
     send.key, send.fingerprint = key, facts.login()
     against = None if former is None else unjustified(former, send, terms, _accepted(epoch), epoch.sends)
-    return Placed(send, against or _diverges(epoch, send))
+    return Placed(send, former, against or _diverges(epoch, send) or (_rekeyed(epoch, send) if not former else None))
 
 
 def _accepted(epoch: Epoch) -> Strength:
@@ -112,8 +80,9 @@ def _former(epoch: Epoch, facts: Facts, digest: str, route: str, *, streamed: bo
     if streamed:
         lost = [s for s in epoch.sends if s.streamed and s.started.route == route and s.over and _state(s) is None]
         return lost[-1] if lost else None
-    latest = {s.nth: s for s in epoch.sends if s.started.request == digest}
-    unfinished = [s for s in latest.values() if not (s.answered and _state(s) is EffectState.COMMITTED)]
+    unfinished = [
+        s for s in epoch.equal.get(digest, {}).values() if not (s.answered and _state(s) is EffectState.COMMITTED)
+    ]
     unsettled = [s for s in unfinished if _state(s) not in _WITHOUT]
     return next(iter((*unsettled, *unfinished)), None)
 
@@ -132,14 +101,15 @@ def _key(
     know it. It depends on the request and on how many equal ones were meant before it, not on clock, epoch or order.
     """
     keyed = terms.keyed
-    if keyed is None or keyed.idempotency_key is None:
+    if keyed is None:
         return None
-    carried: str | None = facts.request.headers.get(keyed.idempotency_key)
-    if carried:
-        return carried
+    if (own := carried(keyed, facts)) is not None:
+        return own
+    if streamed or not can_carry(keyed, facts):
+        return None
     if former is not None and former.key is not None:
         return former.key
-    return None if streamed else f"{epoch.idempotency_key}-{digest_bytes(digest, str(nth))[:16]}"
+    return f"{epoch.idempotency_key}-{digest_bytes(digest, str(nth))[:16]}"
 
 
 def unjustified(
@@ -158,11 +128,13 @@ def unjustified(
     def no(reason: Refusal, detail: str) -> Suppressed:
         return Suppressed("http.resend", reason, f"send {former.started.send} is repeated: {detail}")
 
+    best = strongest(former.evidence)
+    if best is not None and best.state is EffectState.NOT_SENT and best.strength is Strength.PROOF:
+        return None
     if former.streamed or send.streamed:
         return no(Refusal.EFFECT_UNKNOWN, "a streamed body has no digest and is never sent again")
     if former.challenges and former.fingerprint == send.fingerprint:
-        return no(Refusal.EFFECT_UNKNOWN, "it carries the same credentials that were just challenged")
-    best = strongest(former.evidence)
+        return no(Refusal.EFFECT_UNKNOWN, "it carries the same login that was just challenged")
     if best is not None and best.state in _WITHOUT and best.strength.rank >= accepted.rank:
         return None
     if terms.idempotent:
@@ -205,6 +177,34 @@ def _diverges(epoch: Epoch, send: Send) -> Suppressed | None:
     if any(s.started is not None and s.started.request == send.started.request for s in acted):
         return Suppressed("http.key", Refusal.CONFLICT, "the request carries another idempotency key than before")
     return Suppressed("http.key", Refusal.CONFLICT, "the request differs from the one that an earlier epoch sent")
+
+
+def brought(epoch: Epoch, send: Send) -> bool:
+    """Whether a send carries a key of the caller's own: one of ours begins with the occurrence's."""
+    return send.key is not None and not send.streamed and not send.key.startswith(epoch.idempotency_key)
+
+
+def _rekeyed(epoch: Epoch, send: Send) -> Suppressed | None:
+    """A key of the caller's own that went out in this epoch with other bytes."""
+    if not brought(epoch, send):
+        return None
+    others = [s for s in epoch.sends if s.key == send.key and s.started.request != send.started.request]
+    return OTHER_BYTES if any(_state(s) not in _WITHOUT for s in others) else None
+
+
+def taken(head: Head | None, started: SendStarted) -> Suppressed | None:
+    """A key of the caller's own that went out in another occurrence, or epoch, with other bytes (H05)."""
+    if head is None:
+        return None
+    for epoch in head.epochs():
+        for known in epoch.sends:
+            one = known.started
+            if one is None or one.key != started.key or one.request == started.request:
+                continue
+            kept = one.key_lifetime is None or started.at - one.at < one.key_lifetime
+            if kept and known.evidence.state not in _WITHOUT:
+                return OTHER_BYTES
+    return None
 
 
 def _same(one: SendStarted, other: SendStarted) -> bool:

@@ -155,9 +155,10 @@ class GuardedTransport(Guarded, httpx.BaseTransport):
             return send()
         try:
             response = _drive.drive(call.steps(), call.ports.journal, _drive.call_body(inside, send))
-        except BaseException:
+        except BaseException as error:
             call.over(None)
-            raise
+            response = passing.instead(error)
+            return response
         passing.when_read(call.over)
         return response
 
@@ -210,9 +211,10 @@ class AsyncGuardedTransport(Guarded, httpx.AsyncBaseTransport):
             return await send()
         try:
             response = await _drive.drive_async(call.steps(), call.ports.journal, _drive.await_body(inside, send))
-        except BaseException:
+        except BaseException as error:
             call.over(None)
-            raise
+            response = passing.instead(error)
+            return response
         passing.when_read(call.over)
         return response
 

@@ -9,7 +9,18 @@ from readmit._effect import occurrence_effect, strongest
 from readmit._epoch import Epoch, Send
 from readmit._errors import Refused, refused
 from readmit._fold import Head
-from readmit._model import Challenge, EffectState, Evidence, Observed, Refusal, Strength
+from readmit._model import (
+    Challenge,
+    DeclaredUnknown,
+    EffectState,
+    Ended,
+    Evidence,
+    OwnerLost,
+    RecoveryKind,
+    Refusal,
+    Strength,
+    Suspended,
+)
 from readmit.http._resend import Suppressed, before
 from readmit.journal._port import Change
 
@@ -39,13 +50,22 @@ def fence(epoch: Epoch) -> Callable[[Head], None] | None:
     def check(head: Head) -> None:
         if head.last_epoch != epoch.number:
             detail = f"epoch {epoch.number} was overtaken by epoch {head.last_epoch}"
-        elif all(a.epoch != epoch.number for a in head.in_flight):
+        elif _has_ended(epoch, head):
             detail = f"epoch {epoch.number} has ended or was given up"
         else:
             return
         raise refusal(epoch, Suppressed("fence", Refusal.EFFECT_UNKNOWN, detail))
 
     return check
+
+
+def _has_ended(epoch: Epoch, head: Head) -> bool:
+    """Whether an epoch has ended or was given up; what was looked through for an earlier send is not again."""
+    for _, event in head.effect[epoch.ends_read :]:
+        if isinstance(event, Ended | OwnerLost | DeclaredUnknown) and event.epoch == epoch.number:
+            return True
+    epoch.ends_read = len(head.effect)
+    return False
 
 
 def refusal(epoch: Epoch, against: Suppressed) -> Refused:
@@ -65,9 +85,9 @@ def refusal(epoch: Epoch, against: Suppressed) -> Refused:
 def collides(epoch: Epoch, send: Send) -> bool:
     """Whether an earlier send of the occurrence may have had an effect that this one can run into."""
     with epoch.lock:
-        others = [s for s in epoch.sends if s is not send and s.started.send < send.started.send]
         open_here = any(
-            strongest(s.evidence) is None and (s.over or s.started.route == send.started.route) for s in others
+            number < send.started.send and (s.over or s.started.route == send.started.route)
+            for number, s in epoch.doubtful.items()
         )
     if open_here or epoch.number == 1:
         return open_here
@@ -79,9 +99,45 @@ def learn(epoch: Epoch, send: Send, evidence: Evidence, met: tuple[Challenge, ..
     """Puts down what became of a send. If its epoch has ended without it, that settles that epoch only."""
     with epoch.lock:
         send.evidence.append(evidence)
+        if strongest((evidence,)) is not None:
+            epoch.doubtful.pop(send.started.send, None)
         send.challenges, send.over = met, True
         send.position = position
         late = epoch.over
     if late and epoch.ports is not None:
-        event = Observed(at=epoch.ports.clock(), epoch=epoch.number, send=send.started.send, evidence=evidence)
-        epoch.ports.journal.note(Change(epoch.occurrence_id, (event,)))
+        say_late(epoch, send)
+
+
+def named(epoch: Epoch, send: Send, receipt: str) -> None:
+    """The service has said how it calls the effect; a name that echoes our own ids proves that it is there."""
+    best = strongest(send.evidence)
+    with epoch.lock:
+        send.receipt = receipt
+        if best is not None and best.state is EffectState.COMMITTED and epoch.echoes(receipt):
+            send.evidence.append(Evidence(state=best.state, strength=Strength.PROOF, rule="http.receipt"))
+        late = epoch.over
+    if late:
+        say_late(epoch, send)
+
+
+def broke(epoch: Epoch, send: Send) -> None:
+    """The answer's body broke. What is known of the effect stands; that the answer was lost is recovery evidence."""
+    with epoch.lock:
+        late = epoch.over
+    if not late or epoch.ports is None:
+        return
+    lost = Suspended(
+        at=epoch.ports.clock(),
+        suspension=RecoveryKind.FAILURE,
+        id=f"{epoch.occurrence_id}:{epoch.number}:body:{send.started.send}",
+        epoch=epoch.number,
+        position="body",
+    )
+    epoch.ports.journal.note(Change(epoch.occurrence_id, (lost,)))
+
+
+def say_late(epoch: Epoch, send: Send) -> None:
+    """What became known of a send after its epoch was recorded."""
+    assert epoch.ports is not None, "an epoch that runs has what its call was given"
+    events = send.observed(epoch.ports.clock())[-1:]
+    epoch.ports.journal.note(Change(epoch.occurrence_id, tuple(events)))

@@ -249,7 +249,11 @@ def _read(stream: BinaryIO) -> Received | None:
 
 def _chunks(stream: BinaryIO) -> bytes:
     body = b""
-    while (size := int(stream.readline().split(b";")[0], 16)) > 0:
+    while True:
+        if not (line := stream.readline()):
+            raise ConnectionError("the client went in the middle of its body")
+        if not (size := int(line.split(b";")[0], 16)):
+            break
         body += stream.read(size)
         stream.readline()
     while stream.readline().strip():

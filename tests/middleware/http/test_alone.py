@@ -145,15 +145,16 @@ async def test_an_auth_flow_is_a_sign_in(wire: Wire) -> None:
 async def test_an_auth_flow_is_nothing_but_a_sign_in(wire: Wire) -> None:
     client = wire.client(auth=auth_of(wire, "old", "new"))
     wire.server.script("/messages", [CHALLENGED_LATE])
-    with pytest.raises(ReplayRefused) as refused:
-        await client.post()
-    assert refused.value.gates == ("effect",)
+    assert (await client.post()).status_code == 401
+    (refused,) = [s for s in wire.stage.spans("admit") if "readmit.admission.refusal" in attributes(s)]
+    assert attributes(refused)["readmit.admission.refusal"] == "effect_unknown"
     assert (len(wire.server.effects), len(wire.server.requests)) == (1, 1)
 
 
 async def test_an_auth_flow_without_a_new_token_is_no_sign_in(wire: Wire) -> None:
     client = wire.client(contract=Contract(rejected=(401,)), auth=auth_of(wire, "old", "old"))
     wire.server.script("/messages", [CHALLENGED])
+    assert (await client.post()).status_code == 401
     with pytest.raises(RecoveryPending):
         await client.post()
     assert len(wire.server.requests) == 1
@@ -162,8 +163,10 @@ async def test_an_auth_flow_without_a_new_token_is_no_sign_in(wire: Wire) -> Non
 async def test_a_redirect_after_the_effect_is_not_followed(wire: Wire) -> None:
     client = wire.client(follow_redirects=True)
     wire.server.script("/messages", [redirected("/elsewhere")])
-    with pytest.raises(ReplayRefused, match=r"http\.resend"):
-        await client.post()
+    answer = await client.post()
+    assert (answer.status_code, answer.url.path, answer.history) == (307, "/messages", [])
+    (refused,) = [s for s in wire.stage.spans("admit") if "readmit.admission.refusal" in attributes(s)]
+    assert attributes(refused)["readmit.admission.detail"].startswith("http.resend: send 1 is repeated")
     assert [e.path for e in wire.server.effects] == ["/messages"]
 
 

@@ -30,6 +30,39 @@ def test_several_headers_and_several_in_one() -> None:
     assert found[0].raw == found[1].raw == 'Bearer realm="a, b", scope="read write", Basic realm="c"'
 
 
+@pytest.mark.parametrize(
+    ("raw", "schemes"),
+    [
+        ("Bearer", ["Bearer"]),
+        ('bearer realm=a , scope = "x"', ["bearer"]),
+        (', Basic realm="a", , Bearer', ["Basic", "Bearer"]),
+        (r'Digest realm="a \"b\", c", nonce=n, Basic realm=d', ["Digest", "Basic"]),
+        ('Negotiate, NTLM, Basic realm=""', ["Negotiate", "NTLM", "Basic"]),
+        (
+            'Bearer error="insufficient_scope", scope="a b", resource_metadata="https://r/.well-known/x?a=b,c"',
+            ["Bearer"],
+        ),
+        ("Custom AbC==, Basic realm=x", ["Custom", "Basic"]),
+    ],
+)
+@pytest.mark.parametrize("header", [WWW, PROXY])
+def test_every_form_of_the_header(raw: str, schemes: list[str], header: bytes) -> None:
+    found = met(407 if header == PROXY else 401, [(header, raw.encode())])
+    assert [c.scheme.lower() for c in found] == [s.lower() for s in schemes]
+    assert {c.raw for c in found} == {raw}, "whatever was read of it, what came is kept"
+    assert {c.header for c in found} == {header.decode().lower()}
+
+
+def test_where_to_sign_in_is_kept() -> None:
+    raw = b'Bearer error="insufficient_scope", scope="a b", resource_metadata="https://r/.well-known/x?a=b,c"'
+    (found,) = met(403, [(WWW, raw)])
+    assert dict(found.parameters) == {
+        "error": "insufficient_scope",
+        "scope": "a b",
+        "resource_metadata": "https://r/.well-known/x?a=b,c",
+    }
+
+
 @pytest.mark.parametrize("raw", [b"", b"===", b'"', b"\xff\xfe"])
 def test_what_cannot_be_read_is_kept(raw: bytes) -> None:
     (found,) = met(401, [(WWW, raw)])

@@ -99,3 +99,19 @@ def test_an_answer_that_comes_late(stage: Stage, server: EffectServer) -> None:
         threads[0].join(5)
     assert [e.evidence.rule for e in events(stage, Observed, occurrence)] == ["http.2xx"]
     assert stage.guard.show(occurrence).effects().state == "committed"
+
+
+async def test_it_stays_given_up_however_often_it_tries(wire: Wire) -> None:
+    client = wire.client()
+
+    async def send() -> None:
+        (waiting,) = wire.stage.guard.pending()
+        wire.stage.guard.declare_unknown(waiting.occurrence_id, epoch=1, by="ann")
+        for n in range(3):
+            with pytest.raises(ReplayRefused, match="epoch 1 has ended or was given up"):
+                await client.post(json={"n": n})
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        await wire.tool(send)()
+    assert wire.server.requests == []

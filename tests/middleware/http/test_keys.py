@@ -202,7 +202,7 @@ async def test_nor_within_one_epoch(wire: Wire) -> None:
         await client.post(headers={"Idempotency-Key": "b"})
 
     wire.server.script("/messages", [LOST])
-    with pytest.raises(ReplayRefused):
+    with pytest.raises(wire.library.TransportError):
         await wire.tool(pay)()
     assert len(wire.server.effects) == 1
 
@@ -322,3 +322,116 @@ async def test_keys_are_never_written_down(wire: Wire) -> None:
     )
     assert key not in written
     assert "secret-1" not in written
+
+
+# -- where a key goes ----------------------------------------------------------------------------------------------
+
+
+async def test_in_a_field_of_a_json_body(wire: Wire) -> None:
+    """Every other value keeps its bytes; the caller's request stays as it is."""
+    contract = Contract(idempotency_key="json:/options/key", key_lifetime=timedelta(hours=1))
+    client = wire.client(contract=contract)
+    body = b'{"cents": 1.50, "options": {"note": "\\u00e9"}}'
+
+    async def pay() -> int:
+        return (await client.request("POST", "/messages", content=body)).status_code  # type: ignore[no-any-return]
+
+    wire.server.script("/messages", [LOST])
+    tool = wire.tool(pay)
+    with pytest.raises(wire.library.TransportError):
+        await tool()
+    assert await tool() == 200
+    first, second = [r.body for r in wire.server.requests]
+    assert first == second
+    assert first.startswith(b'{"cents":1.50,"options":{"note":"\\u00e9","key":"')
+    assert wire.server.requests[0].headers["content-length"] == str(len(first))
+    assert justifications(wire.stage) == ["first_attempt", "idempotency_key"]
+
+
+@pytest.mark.parametrize("body", [b"no json", b"[1]", b'{"options": 1}', b'{"other": {}}'])
+async def test_a_body_without_such_a_field_gets_no_key(wire: Wire, body: bytes) -> None:
+    client = wire.client(contract=Contract(idempotency_key="json:/options/key", key_lifetime=timedelta(hours=1)))
+
+    async def pay() -> None:
+        await client.request("POST", "/messages", content=body)
+
+    wire.server.script("/messages", [LOST])
+    tool = wire.tool(pay)
+    with pytest.raises(wire.library.TransportError):
+        await tool()
+    with pytest.raises(ReplayRefused):
+        await tool()
+    assert [r.body for r in wire.server.requests] == [body]
+
+
+async def test_where_a_callable_puts_it(wire: Wire) -> None:
+    def put(request: Any, key: str) -> bytes:
+        request.url = request.url.copy_merge_params({"ref": key[:8]})
+        return b"<pay key='" + key.encode() + b"'/>"
+
+    client = wire.client(contract=Contract(idempotency_key=put, key_lifetime=timedelta(hours=1)))
+
+    async def pay() -> int:
+        return (await client.request("POST", "/messages", content=b"<pay/>")).status_code  # type: ignore[no-any-return]
+
+    wire.server.script("/messages", [LOST])
+    tool = wire.tool(pay)
+    with pytest.raises(wire.library.TransportError):
+        await tool()
+    assert await tool() == 200
+    first, second = wire.server.requests
+    assert (first.path, first.body) == (second.path, second.body)
+    assert first.path.startswith("/messages?ref=") and first.body.startswith(b"<pay key='")
+
+
+async def test_a_callable_that_fails_sends_nothing(wire: Wire) -> None:
+    def put(request: Any, key: str) -> Any:
+        return "text"
+
+    client = wire.client(contract=Contract(idempotency_key=put, key_lifetime=timedelta(hours=1)))
+
+    async def pay() -> None:
+        await client.post()
+
+    tool = wire.tool(pay, contract=Contract(effects_through="http"))
+    for _ in range(2):
+        with pytest.raises(TypeError, match="return the new body as bytes"):
+            await tool()
+    assert wire.server.requests == []
+
+
+@pytest.mark.parametrize("given", ["", "json:id", "body:/id", "header:", 7])
+def test_what_is_no_place(given: Any) -> None:
+    with pytest.raises(ValueError):
+        Contract(idempotency_key=given)
+    with pytest.raises(ValueError):
+        Contract(receipt=given)
+
+
+async def test_a_key_of_the_caller_with_other_bytes_is_a_conflict(wire: Wire) -> None:
+    """Outside tools, and in another call of the same tool: whatever occurrence it was (H05)."""
+    client = wire.client(contract=KEYED)
+    mine = {"Idempotency-Key": "order-7"}
+    assert (await client.post(headers=mine)).status_code == 200
+    assert (await client.post(headers=mine)).status_code == 200, "the same bytes: the service knows them"
+    with pytest.raises(OccurrenceConflict, match="sent with other bytes"):
+        await client.post(headers=mine, json={"text": "hello", "metadata": 1})
+
+    async def pay(cents: int) -> Any:
+        return (await client.post("/pay", headers={"Idempotency-Key": "order-8"}, json={"cents": cents})).status_code
+
+    tool = wire.tool(pay)
+    assert await tool(1) == 200
+    with pytest.raises(OccurrenceConflict, match="sent with other bytes"):
+        await tool(2)
+    assert len(wire.server.effects) == 3
+    wire.stage.clock.advance(timedelta(hours=25))
+    assert await tool(3) == 200, "the service has forgotten it"
+
+
+async def test_after_a_refusal_the_key_may_go_with_other_bytes(wire: Wire) -> None:
+    client = wire.client(contract=KEYED)
+    mine = {"Idempotency-Key": "order-7"}
+    wire.server.script("/messages", [INVALID])
+    assert (await client.post(headers=mine)).status_code == 422
+    assert (await client.post(headers=mine, json={"text": "corrected"})).status_code == 200

@@ -43,6 +43,7 @@ async def test_an_exception_proves_nothing(wire: Wire, error: str) -> None:
     with pytest.raises(wire.library.TransportError):
         await post_once(wire, client)
     assert told(wire.stage) == [("unknown", "http.no_response", None)]
+    assert [said["readmit.phases"] for said in client_spans(wire.stage)] == ["none"]
 
 
 async def test_unless_the_contract_names_it(wire: Wire) -> None:

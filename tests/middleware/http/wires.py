@@ -17,7 +17,6 @@ from opentelemetry.trace import SpanKind
 
 import readmit
 from readmit import Contract
-from readmit.testing import EffectServer
 from tests.middleware.stage import Stage, attributes
 
 NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading the usual ones takes longer than a test
@@ -39,10 +38,10 @@ class Wire:
     Args:
         kind: one of `KINDS`.
         stage: the guard.
-        server: where the clients send to.
+        server: where the clients send to: an `EffectServer`, or another with a `url`.
     """
 
-    def __init__(self, kind: str, stage: Stage, server: EffectServer) -> None:
+    def __init__(self, kind: str, stage: Stage, server: Any) -> None:
         self.library: ModuleType = httpx2 if kind.startswith("httpx2") else httpx
         self.asynchronous = kind.endswith("async")
         self.stage = stage
