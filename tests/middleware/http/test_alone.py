@@ -57,7 +57,7 @@ async def test_a_repeat_after_a_doubt_is_refused(wire: Wire, first: Behaviour) -
     """Also by a retry loop around `client.post`, whatever it takes for a failure."""
     client = wire.client()
     wire.server.script("/messages", [first])
-    with suppress(wire.library.TransportError):
+    with suppress(wire.package.TransportError):
         await client.post()
     with pytest.raises(ReplayRefused):
         await client.post()
@@ -77,7 +77,7 @@ async def test_an_answer_that_was_read_is_delivered(wire: Wire) -> None:
 async def test_an_answer_that_cannot_be_decoded_is_not_delivered(wire: Wire) -> None:
     client = wire.client()
     wire.server.script("/messages", [Behaviour(headers=(("Content-Encoding", "gzip"),), body=b"no gzip at all")])
-    with pytest.raises(wire.library.DecodingError):
+    with pytest.raises(wire.package.DecodingError):
         await client.post()
     with pytest.raises(ReplayRefused) as refused:
         await client.post()
@@ -87,7 +87,7 @@ async def test_an_answer_that_cannot_be_decoded_is_not_delivered(wire: Wire) -> 
 async def test_a_refused_connection_blocks_nothing(wire: Wire) -> None:
     port = closed_port()
     client = wire.client(base_url=f"http://127.0.0.1:{port}")
-    with pytest.raises(wire.library.ConnectError):
+    with pytest.raises(wire.package.ConnectError):
         await client.post()
     with EffectServer(port=port) as server:
         assert (await client.post()).status_code == 200
@@ -115,7 +115,7 @@ async def test_reads_are_not_guarded(wire: Wire) -> None:
 async def test_a_client_of_reads_is_not_guarded(wire: Wire) -> None:
     client = wire.client(effect="read")
     wire.server.script("/token", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await client.post("/token")
     assert (await client.post("/token")).status_code == 200
 
@@ -180,7 +180,7 @@ async def test_a_redirect_before_the_effect_is_followed(wire: Wire) -> None:
 async def test_a_key_makes_a_repeat_harmless(wire: Wire) -> None:
     client = wire.client(contract=Contract(idempotency_key="Idempotency-Key", key_lifetime=timedelta(hours=1)))
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await client.post()
     assert (await client.post()).status_code == 200
     assert len({r.headers["idempotency-key"] for r in wire.server.requests}) == 1
@@ -259,7 +259,7 @@ async def test_a_write_in_a_tool_that_only_reads(wire: Wire, caplog: pytest.LogC
         assert await tool() == 200
     assert f"look is declared effect='read' but sends POST {wire.server.url}/messages." in caplog.text
     assert "secret-1" not in caplog.text
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     with pytest.raises(ReplayRefused):
         await tool()
@@ -283,7 +283,7 @@ async def test_a_write_in_a_reading_tool_within_a_writing_one(wire: Wire) -> Non
 
     wire.server.script("/messages", [LOST])
     tool = wire.tool(act, contract=Contract(effects_through="http"))
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     with pytest.raises(ReplayRefused):
         await tool()

@@ -55,7 +55,7 @@ async def test_a_streamed_body_arrives_whole_and_is_read_once(wire: Wire) -> Non
 async def test_equal_streams_outside_tools_are_not_known_to_be_equal(wire: Wire) -> None:
     client = wire.client()
     wire.server.script("/files", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await stream(wire, client, b"a")
     assert (await stream(wire, client, b"a")).status_code == 200, "always minted"
     assert len(wire.stage.guard.pending()) == 1
@@ -70,12 +70,12 @@ async def test_a_retry_of_a_streamed_body_within_a_tool_is_stopped(wire: Wire, f
             try:
                 (await stream(wire, client, b"a")).raise_for_status()
                 return
-            except (wire.library.TransportError, wire.library.HTTPStatusError):
+            except (wire.package.TransportError, wire.package.HTTPStatusError):
                 if not left:
                     raise
 
     wire.server.script("/files", [first])
-    with pytest.raises((wire.library.TransportError, wire.library.HTTPStatusError)):
+    with pytest.raises((wire.package.TransportError, wire.package.HTTPStatusError)):
         await wire.tool(upload)()
     said = attributes(span(wire.stage, "execute_tool upload"))
     assert "a streamed body has no digest" in said["readmit.send.refusal.detail"]
@@ -89,7 +89,7 @@ async def test_an_upload_that_never_left_can_be_sent(wire: Wire) -> None:
 
     async def upload() -> int:
         request = client.client.build_request("POST", "/files", content=Parts(b"a").of(wire))
-        with pytest.raises(wire.library.ConnectError):
+        with pytest.raises(wire.package.ConnectError):
             await client.send(request)
         with EffectServer(port=port) as server:
             await client.send(request)
@@ -212,7 +212,7 @@ async def test_a_body_that_breaks_while_it_leaves_has_no_digest(wire: Wire) -> N
 
 UPLOAD = """
 import asyncio, resource, sys
-import {library}, readmit
+import {package}, readmit
 PART, PARTS = b"x" * 1_048_576, {parts}
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -229,12 +229,12 @@ async def awaited():
 guard = readmit.Guard(journal=":memory:")
 @guard.tool(effect="write", name="upload")
 def upload():
-    with {library}.Client(timeout=60) as client:
+    with {package}.Client(timeout=60) as client:
         readmit.instrument(client, guard=guard)
         return client.post(sys.argv[1], content=parts()).status_code
 @guard.tool(effect="write", name="aupload")
 async def aupload():
-    async with {library}.AsyncClient(timeout=60) as client:
+    async with {package}.AsyncClient(timeout=60) as client:
         readmit.instrument(client, guard=guard)
         return (await client.post(sys.argv[1], content=awaited())).status_code
 assert ({call}) == 200
@@ -246,12 +246,12 @@ print(grown[1] - grown[0])
     ("parts", "most"),
     [pytest.param(64, 8_192, id="64 MiB"), pytest.param(1024, 8_192, id="1 GiB", marks=pytest.mark.slow)],
 )
-@pytest.mark.parametrize("library", ["httpx", "httpx2"])
+@pytest.mark.parametrize("package", ["httpx", "httpx2"])
 @pytest.mark.parametrize("call", ["upload()", "asyncio.run(aupload())"], ids=["plain", "async"])
-def test_an_upload_takes_no_memory(parts: int, most: int, library: str, call: str, tmp_path: Path) -> None:
+def test_an_upload_takes_no_memory(parts: int, most: int, package: str, call: str, tmp_path: Path) -> None:
     """`most`: KiB by which the peak of the process grows between the 16th MiB and the last."""
     with Hostile() as hostile:
-        program = UPLOAD.format(library=library, parts=parts, call=call)
+        program = UPLOAD.format(package=package, parts=parts, call=call)
         done = subprocess.run(
             [sys.executable, "-c", program, hostile.url], capture_output=True, text=True, timeout=300, cwd=tmp_path
         )

@@ -33,7 +33,7 @@ async def test_h01_a_retry_collides_with_its_own_first_attempt(wire: Wire, asks:
         for left in (1, 0):
             try:
                 return (await client.post("/actors", json={"name": name})).raise_for_status().json()
-            except wire.library.HTTPError:
+            except wire.package.HTTPError:
                 if not left:
                     raise
 
@@ -43,7 +43,7 @@ async def test_h01_a_retry_collides_with_its_own_first_attempt(wire: Wire, asks:
 
     tool = wire.tool(create, reconcile=there if asks else None)
     wire.server.script("/actors", [LOST, TAKEN])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool("ann")
     if asks:
         assert await tool("ann") == {"name": "ann"}
@@ -63,7 +63,7 @@ async def test_h03_a_reset_on_a_kept_connection(wire: Wire) -> None:
     tool = wire.tool(send)
     wire.server.script("/messages", [ANSWERED, RESET])
     await tool("first")
-    for expected in (wire.library.TransportError, ReplayRefused, ReplayRefused):
+    for expected in (wire.package.TransportError, ReplayRefused, ReplayRefused):
         with pytest.raises(expected):
             await tool("second")
     assert len(wire.server.effects) == 2
@@ -74,7 +74,7 @@ async def test_h05_the_same_key_with_other_bytes(wire: Wire) -> None:
     client = wire.client(contract=contract)
     mine = {"Idempotency-Key": "charge-1"}
     wire.server.script("/charges", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await client.post("/charges", headers=mine, json={"cents": 5})
     with pytest.raises(OccurrenceConflict):
         await client.post("/charges", headers=mine, json={"cents": 5, "metadata": {"try": 2}})
@@ -92,13 +92,13 @@ async def test_h07_middleware_tries_and_the_model_tries_again(wire: Wire) -> Non
             tried.append(1)
             try:
                 return (await client.post(json={"text": text})).text  # type: ignore[no-any-return]
-            except wire.library.TransportError as error:
+            except wire.package.TransportError as error:
                 last = error
         raise last
 
     tool = wire.tool(send)
     wire.server.script("/messages", [RESET])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool("hello")
     with pytest.raises(ReplayRefused) as refused:
         await tool("hello")
@@ -112,7 +112,7 @@ async def test_h09_a_text_that_stands_for_a_timeout_is_no_success(wire: Wire) ->
     async def send() -> str:
         try:
             return (await client.post()).text  # type: ignore[no-any-return]
-        except wire.library.TimeoutException:
+        except wire.package.TimeoutException:
             return "Timed out while waiting for a response"
 
     tool = wire.tool(send)
@@ -137,7 +137,7 @@ async def test_m01_a_new_session_is_no_reason_to_post_again(wire: Wire) -> None:
 
     tool = wire.tool(call, contract=Contract(accept="proof"))
     wire.server.script("/mcp", [NO_SESSION])
-    with pytest.raises(wire.library.HTTPStatusError, match="404"):
+    with pytest.raises(wire.package.HTTPStatusError, match="404"):
         await tool()
     with pytest.raises(ReplayRefused):
         await tool()
@@ -157,7 +157,7 @@ async def test_m03_a_refreshed_token_repeats_only_what_had_no_effect(wire: Wire,
     if checks_first:
         assert await tool() == 200
     else:
-        with pytest.raises(wire.library.HTTPStatusError, match="401"):
+        with pytest.raises(wire.package.HTTPStatusError, match="401"):
             await tool()
         with pytest.raises(RecoveryPending):
             await tool()
@@ -171,7 +171,7 @@ async def test_m03_a_refreshed_token_repeats_only_what_had_no_effect(wire: Wire,
 async def test_m05_the_same_token_is_no_new_attempt(wire: Wire) -> None:
     """The flow hands the request out again for a 403 without a new token: the 403 reaches the caller."""
 
-    class Stubborn(wire.library.Auth):  # type: ignore[name-defined, misc]
+    class Stubborn(wire.package.Auth):  # type: ignore[name-defined, misc]
         def auth_flow(self, request: Any) -> Any:
             request.headers["Authorization"] = "Bearer only"
             response = yield request
@@ -184,7 +184,7 @@ async def test_m05_the_same_token_is_no_new_attempt(wire: Wire) -> None:
         return (await client.post("/mcp", json=CALL)).raise_for_status().status_code  # type: ignore[no-any-return]
 
     wire.server.script("/mcp", [FORBIDDEN])
-    with pytest.raises(wire.library.HTTPStatusError, match="403"):
+    with pytest.raises(wire.package.HTTPStatusError, match="403"):
         await wire.tool(call)()
     assert (len(wire.server.requests), len(wire.server.effects)) == (1, 0)
 

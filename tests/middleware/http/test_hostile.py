@@ -119,7 +119,7 @@ async def test_how_a_request_ends(wire: Wire, hostile: Hostile, version: str, na
         (await client.post(json={"text": text * 1000})).raise_for_status()
 
     tool = wire.tool(send)
-    with suppress(wire.library.HTTPError):
+    with suppress(wire.package.HTTPError):
         await tool("hello")
     assert told(wire.stage) == [phase.known]
     happened = hostile.effects
@@ -128,7 +128,7 @@ async def test_how_a_request_ends(wire: Wire, hostile: Hostile, version: str, na
         await tool("hello")
         assert hostile.effects == happened + 1, "meant, or known not to have happened"
         return
-    with pytest.raises((wire.library.HTTPError, readmit.Refused)) as refused:
+    with pytest.raises((wire.package.HTTPError, readmit.Refused)) as refused:
         await tool("hello")
     assert isinstance(refused.value, readmit.Refused), "nothing was tried"
     assert hostile.effects == happened <= 1
@@ -156,7 +156,7 @@ async def test_one_that_is_thrown_out_without_being_read(wire: Wire, hostile: Ho
         (await client.request("POST", "/", content=b"x" * 8_000_000)).raise_for_status()
 
     tool = wire.tool(upload)
-    with pytest.raises(wire.library.HTTPError):
+    with pytest.raises(wire.package.HTTPError):
         await tool()
     assert told(wire.stage)[0] in [("rejected", "http.4xx", "protocol"), LOST]
 
@@ -180,7 +180,7 @@ async def test_an_interim_answer_is_no_answer(wire: Wire, hostile: Hostile) -> N
     async def send() -> None:
         await client.post()
 
-    with pytest.raises(wire.library.HTTPError):
+    with pytest.raises(wire.package.HTTPError):
         await wire.tool(send)()
     assert told(wire.stage) == [LOST]
 
@@ -194,7 +194,7 @@ async def test_what_cannot_be_written_is_not_sent(wire: Wire, hostile: Hostile) 
 
     tool = wire.tool(send)
     for _ in range(2):
-        with pytest.raises(wire.library.LocalProtocolError):
+        with pytest.raises(wire.package.LocalProtocolError):
             await tool("two\r\nlines")
     assert told(wire.stage) == [("not_sent", "http.local_error", "proof")] * 2
     assert hostile.requests == 0
@@ -227,7 +227,7 @@ async def test_a_keep_alive_connection_is_used_again(wire: Wire, hostile: Hostil
     tool = wire.tool(send)
     hostile.script += [Act(), Act(at="headers", how="reset")]
     await tool(1)
-    with pytest.raises(wire.library.HTTPError):
+    with pytest.raises(wire.package.HTTPError):
         await tool(2)
     assert hostile.connections == 1
     assert told(wire.stage) == [DONE, LOST], "reuse says how the socket was obtained, not what the server did"
@@ -261,7 +261,7 @@ async def test_a_certificate_that_is_not_trusted(tls: Wire, secured: Hostile) ->
         return (await clients.pop(0).post()).status_code  # type: ignore[no-any-return]
 
     tool = tls.tool(send)
-    with pytest.raises(tls.library.ConnectError):
+    with pytest.raises(tls.package.ConnectError):
         await tool()
     assert told(tls.stage) == [("not_sent", "http.not_connected", "proof")]
     assert await tool() == 200
@@ -276,7 +276,7 @@ async def test_an_end_without_a_farewell(tls: Wire, secured: Hostile) -> None:
 
     secured.script.append(Act(how="reset"))
     tool = tls.tool(send)
-    with pytest.raises(tls.library.TransportError):
+    with pytest.raises(tls.package.TransportError):
         await tool()
     assert told(tls.stage) == [LOST]
     with pytest.raises(readmit.ReplayRefused):
@@ -292,7 +292,7 @@ async def test_http2_by_agreement(tls: Wire, secured: Hostile) -> None:
 
     secured.script.append(Act(effect=False, how="rst", code=REFUSED))
     tool = tls.tool(send)
-    with pytest.raises(tls.library.RemoteProtocolError):
+    with pytest.raises(tls.package.RemoteProtocolError):
         await tool()
     assert await tool() == "HTTP/2"
     assert told(tls.stage) == [("not_sent", "http2.refused_stream", "proof"), DONE]
@@ -326,7 +326,7 @@ def believable(act: Act) -> bool:
 @given(
     script=st.lists(ACTS.filter(believable), min_size=1, max_size=4),
     version=st.sampled_from(["1.1", "2"]),
-    library=st.sampled_from([httpx, httpx2]),
+    package=st.sampled_from([httpx, httpx2]),
     tries=st.integers(1, 3),
     calls=st.integers(1, 3),
     follows=st.booleans(),
@@ -335,7 +335,7 @@ def believable(act: Act) -> bool:
 def test_nothing_that_happened_is_called_harmless(
     script: list[Act],
     version: str,
-    library: Any,
+    package: Any,
     tries: int,
     calls: int,
     follows: bool,
@@ -347,7 +347,7 @@ def test_nothing_that_happened_is_called_harmless(
     with Hostile() as hostile:
         hostile.script += script
         made = {"base_url": hostile.url, "verify": NO_CERTIFICATES, "follow_redirects": follows, "timeout": 0.3}
-        with library.Client(**made, **speaking(version)) as client:
+        with package.Client(**made, **speaking(version)) as client:
             readmit.instrument(client, guard=stage.guard)
 
             @stage.guard.tool(effect="write", name="send")
@@ -356,7 +356,7 @@ def test_nothing_that_happened_is_called_harmless(
                     try:
                         client.post("/", json={"text": "hello"}).raise_for_status()
                         return
-                    except library.HTTPError:
+                    except package.HTTPError:
                         if left == 1:
                             raise
 
@@ -367,7 +367,7 @@ def test_nothing_that_happened_is_called_harmless(
                 except readmit.Refused as refused:
                     if refused.reason == "already_committed":
                         break
-                except library.HTTPError:
+                except package.HTTPError:
                     pass
                 if hostile.effects:
                     assert {head.effects().state for head in stage.heads()} - {"not_sent", "rejected"}

@@ -1,4 +1,4 @@
-"""`instrument` and `uninstrument`: a client, its mounts, a whole library."""
+"""`instrument` and `uninstrument`: a client, its mounts, a whole package."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_it_can_be_undone(wire: Wire) -> None:
     assert all(isinstance(t, wire.real_transport) for t in client.client._mounts.values() if t is not None)
     readmit.uninstrument(client.client)
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await client.post()
     assert (await client.post()).status_code == 200
     assert client_spans(wire.stage) == []
@@ -42,7 +42,7 @@ async def test_it_can_be_undone(wire: Wire) -> None:
 async def test_mounts_are_guarded_too(wire: Wire) -> None:
     client = wire.client(mounts={"all://127.0.0.1": wire.real_transport()})
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await client.post()
     with pytest.raises(ReplayRefused):
         await client.post()
@@ -52,7 +52,7 @@ async def test_a_transport_put_there_by_hand_stays(wire: Wire) -> None:
     client = wire.client(transport=wire.transport(wire.real_transport(), effect="read"))
     readmit.uninstrument(client.client)
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await client.post()
     assert (await client.post()).status_code == 200, "it was declared to read, and instrument does not say otherwise"
 
@@ -73,19 +73,19 @@ def test_what_is_declared_wrongly() -> None:
         readmit.GuardedTransport(httpx.HTTPTransport(), contract={"rejected": (401,)})  # type: ignore[arg-type]
 
 
-# -- a whole library -----------------------------------------------------------------------------------------------
+# -- a whole package -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def watched(stage: Stage) -> Iterator[None]:
     before = [vars(c)["_transport_for_url"] for c in _CLIENTS]
-    for library in (httpx, httpx2):
-        readmit.instrument(library, guard=stage.guard)
-        readmit.instrument(library, guard=stage.guard)
+    for package in (httpx, httpx2):
+        readmit.instrument(package, guard=stage.guard)
+        readmit.instrument(package, guard=stage.guard)
     yield
-    for library in (httpx, httpx2):
-        readmit.uninstrument(library)
-        readmit.uninstrument(library)
+    for package in (httpx, httpx2):
+        readmit.uninstrument(package)
+        readmit.uninstrument(package)
     assert [vars(c)["_transport_for_url"] for c in _CLIENTS] == before
 
 
@@ -96,7 +96,7 @@ async def test_outside_tools_a_library_is_only_observed(wire: Wire, watched: Non
     """Model clients retry their POSTs."""
     client = wire.client(guarded=False)
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await client.post()
     assert (await client.post()).status_code == 200
     assert told(wire.stage) == [("unknown", "http.no_response", None), ("committed", "http.2xx", "protocol")]
@@ -112,7 +112,7 @@ async def test_inside_tools_it_is_guarded(wire: Wire, watched: None) -> None:
 
     tool = wire.tool(send)
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     with pytest.raises(ReplayRefused):
         await tool()
@@ -122,7 +122,7 @@ async def test_inside_tools_it_is_guarded(wire: Wire, watched: None) -> None:
 async def test_a_client_instrumented_by_hand_keeps_what_it_was_told(wire: Wire, watched: None) -> None:
     client = wire.client()
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await client.post()
     with pytest.raises(ReplayRefused):
         await client.post()
@@ -135,11 +135,11 @@ async def test_clients_made_before_are_watched(kind: str, stage: Stage, server: 
     async with wire.closing:
         client = wire.client(guarded=False)
         await client.post()
-        readmit.instrument(wire.library, guard=stage.guard)
+        readmit.instrument(wire.package, guard=stage.guard)
         try:
             await client.post()
         finally:
-            readmit.uninstrument(wire.library)
+            readmit.uninstrument(wire.package)
         await client.post()
     assert len(client_spans(stage)) == 1
     assert len(server.effects) == 3

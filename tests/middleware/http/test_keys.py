@@ -83,7 +83,7 @@ async def test_a_repeat_keeps_the_key(wire: Wire) -> None:
     client = wire.client(contract=KEYED)
 
     async def pay() -> None:
-        with pytest.raises(wire.library.TransportError):
+        with pytest.raises(wire.package.TransportError):
             await client.post()
         await client.post()
         await client.post("/other")
@@ -136,7 +136,7 @@ async def test_other_bytes_under_the_key_do_not_leave(wire: Wire, change: str) -
 
     tool = wire.tool(pay)
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     with pytest.raises(OccurrenceConflict, match="differs from the one that an earlier epoch sent"):
         await tool()
@@ -155,7 +155,7 @@ async def test_what_an_earlier_epoch_never_reached_may_follow(wire: Wire) -> Non
 
     wire.server.script("/messages", [LOST])
     tool = wire.tool(pay)
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     await tool()
     assert [r.body for r in wire.server.requests] == [b'{"part":1}', b'{"part":1}', b'{"part":2}']
@@ -169,7 +169,7 @@ async def test_a_key_that_the_request_carries_is_used(wire: Wire) -> None:
 
     tool = wire.tool(pay)
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     await tool()
     assert len(set(keys(wire.server))) == 1
@@ -186,7 +186,7 @@ async def test_a_key_that_is_minted_for_each_call_justifies_nothing(wire: Wire) 
 
     tool = wire.tool(pay)
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     with pytest.raises(OccurrenceConflict, match="another idempotency key"):
         await tool()
@@ -197,12 +197,12 @@ async def test_nor_within_one_epoch(wire: Wire) -> None:
     client = wire.client(contract=KEYED)
 
     async def pay() -> None:
-        with pytest.raises(wire.library.TransportError):
+        with pytest.raises(wire.package.TransportError):
             await client.post(headers={"Idempotency-Key": "a"})
         await client.post(headers={"Idempotency-Key": "b"})
 
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await wire.tool(pay)()
     assert len(wire.server.effects) == 1
 
@@ -215,7 +215,7 @@ async def test_a_key_whose_time_is_over_justifies_nothing(wire: Wire) -> None:
 
     tool = wire.tool(pay)
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     wire.stage.clock.advance(timedelta(hours=25))
     with pytest.raises(ReplayRefused):
@@ -233,7 +233,7 @@ async def test_a_key_whose_time_ends_on_the_way_justifies_nothing(wire: Wire) ->
 
     tool = wire.tool(pay)
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     with pytest.raises(ReplayRefused, match="no longer keeps"):
         await tool()
@@ -248,7 +248,7 @@ async def test_without_a_declared_lifetime_a_key_is_sent_and_justifies_nothing(w
 
     tool = wire.tool(pay)
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     assert keys(wire.server) != [None]
     with pytest.raises(ReplayRefused):
@@ -263,7 +263,7 @@ async def test_the_tools_contract_names_the_header_where_the_client_has_none(wir
 
     tool = wire.tool(pay, contract=KEYED)
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     assert await tool() == 200
     assert len(set(keys(wire.server))) == 1
@@ -277,7 +277,7 @@ async def test_after_a_compensation_the_key_is_a_new_one(wire: Wire) -> None:
 
     tool = wire.tool(pay)
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     guard, occurrence = wire.stage.guard, wire.stage.waiting().occurrence_id
     guard.compensate(occurrence, epoch=1, by="ann")
@@ -312,7 +312,7 @@ async def test_keys_are_never_written_down(wire: Wire) -> None:
         return await client.post(headers={"Authorization": "Bearer secret-1"})
 
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await wire.tool(pay)()
     key = str(keys(wire.server)[0])
     (started,) = events(wire.stage, SendStarted)
@@ -338,7 +338,7 @@ async def test_in_a_field_of_a_json_body(wire: Wire) -> None:
 
     wire.server.script("/messages", [LOST])
     tool = wire.tool(pay)
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     assert await tool() == 200
     first, second = [r.body for r in wire.server.requests]
@@ -357,7 +357,7 @@ async def test_a_body_without_such_a_field_gets_no_key(wire: Wire, body: bytes) 
 
     wire.server.script("/messages", [LOST])
     tool = wire.tool(pay)
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     with pytest.raises(ReplayRefused):
         await tool()
@@ -376,7 +376,7 @@ async def test_where_a_callable_puts_it(wire: Wire) -> None:
 
     wire.server.script("/messages", [LOST])
     tool = wire.tool(pay)
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     assert await tool() == 200
     first, second = wire.server.requests

@@ -85,7 +85,7 @@ async def test_a_redirect_names_no_effect(wire: Wire) -> None:
         (await client.post()).raise_for_status()
 
     wire.server.script("/messages", [Behaviour(status=302, headers=(("Location", "/login"),))])
-    with pytest.raises(wire.library.HTTPStatusError):
+    with pytest.raises(wire.package.HTTPStatusError):
         await wire.tool(send)()
     assert events(wire.stage, Observed)[0].receipt == ""
 
@@ -94,7 +94,7 @@ async def test_a_body_that_breaks_is_recorded_apart(wire: Wire) -> None:
     """The effect is known by then; that the answer was lost is another matter."""
     client = wire.client()
     wire.server.script("/messages", [BROKEN_BODY])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await client.post()
     assert told(wire.stage) == [("committed", "http.2xx", "protocol")]
     assert [s.position for s in events(wire.stage, Suspended)] == ["body"]
@@ -126,7 +126,7 @@ async def test_it_is_asked_before_anything_is_refused(wire: Wire, answer: Behavi
     tool = wire.tool(send, reconcile=hook)
     wire.server.script("/messages", [FAILED_LATER])
     wire.server.script("/of/ann%2Fbob", [answer])
-    with pytest.raises(wire.library.HTTPStatusError):
+    with pytest.raises(wire.package.HTTPStatusError):
         await tool("ann/bob")
     if runs:
         assert await tool("ann/bob") == 200
@@ -148,7 +148,7 @@ async def test_the_address_in_the_answer_can_be_asked(wire: Wire) -> None:
 
     tool = wire.tool(send, reconcile=hook)
     wire.server.script("/messages", [FAILED_LATER])
-    with pytest.raises(wire.library.HTTPStatusError):
+    with pytest.raises(wire.package.HTTPStatusError):
         await tool()
     assert await tool() == 200, "the result of the finding"
     assert [r.path for r in wire.server.requests] == ["/messages", "/messages/17"]
@@ -162,7 +162,7 @@ async def test_without_a_receipt_nothing_is_asked(wire: Wire) -> None:
 
     tool = wire.tool(send, reconcile=lookup(client.client, "{receipt}"))
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     with pytest.raises(ReplayRefused):
         await tool()
@@ -178,7 +178,7 @@ async def test_a_key_can_be_asked_with(wire: Wire) -> None:
 
     tool = wire.tool(send, reconcile=lookup(client.client, "/by/{idempotency_key}"))
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await tool()
     with pytest.raises(ReplayRefused):
         await tool()

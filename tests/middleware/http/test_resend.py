@@ -33,7 +33,7 @@ from tests.middleware.stage import Stage, attributes
 def auth_of(wire: Wire, *tokens: str) -> Any:
     """An auth flow that hands the request out again after a 401, with the next token."""
 
-    class Refreshing(wire.library.Auth):  # type: ignore[name-defined, misc]
+    class Refreshing(wire.package.Auth):  # type: ignore[name-defined, misc]
         def flow(self, request: Any) -> Any:
             for token in tokens:
                 request.headers["Authorization"] = f"Bearer {token}"
@@ -65,7 +65,7 @@ async def test_an_auth_flow_does_not_send_the_effect_twice(wire: Wire) -> None:
 
     tool = wire.tool(send)
     wire.server.script("/messages", [CHALLENGED_LATE])
-    with pytest.raises(wire.library.HTTPStatusError) as first:
+    with pytest.raises(wire.package.HTTPStatusError) as first:
         await tool()
     assert first.value.response.status_code == 401
     assert (len(wire.server.effects), len(wire.server.requests)) == (1, 1)
@@ -113,12 +113,12 @@ async def test_a_rejection_does_not_outlive_an_unknown_send(wire: Wire) -> None:
     client = wire.client(contract=Contract(rejected=(401,), idempotent=True))
 
     async def send() -> Any:
-        with pytest.raises(wire.library.TransportError):
+        with pytest.raises(wire.package.TransportError):
             await client.post()
         (await client.post()).raise_for_status()
 
     wire.server.script("/messages", [LOST, CHALLENGED])
-    with pytest.raises(wire.library.HTTPStatusError):
+    with pytest.raises(wire.package.HTTPStatusError):
         await wire.tool(send)()
     assert told(wire.stage)[1] == ("unknown", "http.challenge", None)
 
@@ -172,14 +172,14 @@ async def test_a_retry_loop_in_the_tool_is_stopped(wire: Wire, first: Behaviour)
             try:
                 (await client.post()).raise_for_status()
                 return
-            except (wire.library.TransportError, wire.library.HTTPStatusError) as error:
+            except (wire.package.TransportError, wire.package.HTTPStatusError) as error:
                 met.append((type(error), str(error)))
                 if left == 1:
                     raise
 
     tool = wire.tool(send)
     wire.server.script("/messages", [first])
-    with pytest.raises((wire.library.TransportError, wire.library.HTTPStatusError)):
+    with pytest.raises((wire.package.TransportError, wire.package.HTTPStatusError)):
         await tool()
     assert (len(met), len(set(met))) == (3, 1), "each time what came of the first"
     with pytest.raises(ReplayRefused):
@@ -192,7 +192,7 @@ async def test_a_retry_loop_goes_on_after_a_refused_connection(wire: Wire) -> No
     client = wire.client(base_url=f"http://127.0.0.1:{port}")
 
     async def send() -> Any:
-        with pytest.raises(wire.library.ConnectError):
+        with pytest.raises(wire.package.ConnectError):
             await client.post()
         with EffectServer(port=port) as server:
             answer = await client.post()
@@ -232,7 +232,7 @@ async def test_other_requests_are_not_repeats(wire: Wire) -> None:
     client = wire.client()
 
     async def send() -> None:
-        with pytest.raises(wire.library.TransportError):
+        with pytest.raises(wire.package.TransportError):
             await client.post(json={"text": "one"})
         (await client.post(json={"text": "two"})).raise_for_status()
 
@@ -245,7 +245,7 @@ async def test_idempotent_by_contract(wire: Wire) -> None:
     client = wire.client(contract=Contract(idempotent=True))
 
     async def send() -> int:
-        with pytest.raises(wire.library.TransportError):
+        with pytest.raises(wire.package.TransportError):
             await client.request("PUT", "/messages/1")
         return (await client.request("PUT", "/messages/1")).status_code  # type: ignore[no-any-return]
 
@@ -258,12 +258,12 @@ async def test_no_method_is_idempotent_by_itself(wire: Wire, method: str) -> Non
     client = wire.client()
 
     async def send() -> None:
-        with pytest.raises(wire.library.TransportError):
+        with pytest.raises(wire.package.TransportError):
             await client.request(method, "/messages/1")
         await client.request(method, "/messages/1")
 
     wire.server.script("/messages/1", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await wire.tool(send)()
     assert len(wire.server.effects) == 1
 
@@ -293,18 +293,18 @@ async def test_a_transport_below_that_retries_is_stopped_too(wire: Wire) -> None
     """Such a wrapper stands between us and the wire: only the phases tell that it sends again."""
     inner = wire.real_transport()
 
-    class Retrying(wire.library.BaseTransport):  # type: ignore[name-defined, misc]
+    class Retrying(wire.package.BaseTransport):  # type: ignore[name-defined, misc]
         def handle_request(self, request: Any) -> Any:
             try:
                 return inner.handle_request(request)
-            except wire.library.TransportError:
+            except wire.package.TransportError:
                 return inner.handle_request(request)
 
-    class AsyncRetrying(wire.library.AsyncBaseTransport):  # type: ignore[name-defined, misc]
+    class AsyncRetrying(wire.package.AsyncBaseTransport):  # type: ignore[name-defined, misc]
         async def handle_async_request(self, request: Any) -> Any:
             try:
                 return await inner.handle_async_request(request)
-            except wire.library.TransportError:
+            except wire.package.TransportError:
                 return await inner.handle_async_request(request)
 
     client = wire.client(transport=AsyncRetrying() if wire.asynchronous else Retrying())
@@ -314,7 +314,7 @@ async def test_a_transport_below_that_retries_is_stopped_too(wire: Wire) -> None
 
     tool = wire.tool(send)
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.RemoteProtocolError, match="disconnected"):
+    with pytest.raises(wire.package.RemoteProtocolError, match="disconnected"):
         await tool()
     said = attributes(span(wire.stage, "execute_tool send"))
     assert "by the transport below it" in said["readmit.send.refusal.detail"]
@@ -329,7 +329,7 @@ async def test_a_transport_below_may_try_to_connect_again(wire: Wire) -> None:
     async def send() -> Any:
         return await client.post()
 
-    with pytest.raises(wire.library.ConnectError):
+    with pytest.raises(wire.package.ConnectError):
         await wire.tool(send)()
     assert told(wire.stage) == [("not_sent", "http.not_connected", "proof")]
 
@@ -373,7 +373,7 @@ async def test_a_suspension_names_the_challenges_of_the_send_that_was_not_repeat
         (await client.post()).raise_for_status()
 
     wire.server.script("/messages", [CHALLENGED, INVALID])
-    with pytest.raises(wire.library.HTTPStatusError):
+    with pytest.raises(wire.package.HTTPStatusError):
         await wire.tool(send)()
     (suspended,) = events(wire.stage, Suspended)
     assert [c.scheme for c in suspended.challenges] == ["Bearer", "Basic"]

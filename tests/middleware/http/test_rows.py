@@ -119,8 +119,8 @@ async def test_a_failed_handshake_is_not_sent(wire: Wire) -> None:
 
 async def test_no_free_connection_is_not_sent(wire: Wire) -> None:
     """A full pool reports no phase at all: that its transport is a real one is what makes it proof."""
-    limits = wire.library.Limits(max_connections=1)
-    client = wire.client(limits=limits, timeout=wire.library.Timeout(5, pool=0.05))
+    limits = wire.package.Limits(max_connections=1)
+    client = wire.client(limits=limits, timeout=wire.package.Timeout(5, pool=0.05))
     held = await client.send(client.client.build_request("GET", "/"), stream=True)
     error = await fails(sender(wire, client), "hello")
     assert type(error).__name__ == "PoolTimeout"
@@ -143,7 +143,7 @@ async def test_a_refusal_after_an_unknown_send_proves_nothing(wire: Wire) -> Non
     client = wire.client(contract=Contract(rejected=(409,)))
 
     async def create(name: str) -> Any:
-        with pytest.raises(wire.library.TransportError):
+        with pytest.raises(wire.package.TransportError):
             await client.post("/actors", json={"name": name})
         (await client.post("/others", json={"name": name})).raise_for_status()
 

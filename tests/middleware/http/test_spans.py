@@ -26,7 +26,7 @@ PLACES = ["none", "global", "client before", "client after"]
 
 
 def instrumentor(wire: Wire) -> Any:
-    return HTTPX2ClientInstrumentor if wire.library.__name__ == "httpx2" else HTTPXClientInstrumentor
+    return HTTPX2ClientInstrumentor if wire.package.__name__ == "httpx2" else HTTPXClientInstrumentor
 
 
 @pytest.fixture(params=PLACES)
@@ -86,7 +86,7 @@ async def test_what_became_of_it_is_on_the_span(wire: Wire, place: str, outcome:
         (await client.post()).raise_for_status()
 
     wire.server.script("/messages", [INVALID if outcome == "422" else LOST])
-    with pytest.raises((wire.library.TransportError, wire.library.HTTPStatusError)):
+    with pytest.raises((wire.package.TransportError, wire.package.HTTPStatusError)):
         await wire.tool(send)()
     (said,) = client_spans(wire.stage)
     expected = {
@@ -112,11 +112,11 @@ async def test_a_full_pool_is_not_doubled(wire: Wire, place: str) -> None:
     client = made(
         wire,
         place,
-        limits=wire.library.Limits(max_connections=1),
-        timeout=wire.library.Timeout(5, pool=0.05),
+        limits=wire.package.Limits(max_connections=1),
+        timeout=wire.package.Timeout(5, pool=0.05),
     )
     held = await client.send(client.client.build_request("GET", "/"), stream=True)
-    with pytest.raises(wire.library.PoolTimeout):
+    with pytest.raises(wire.package.PoolTimeout):
         await client.post()
     assert len(client_spans(wire.stage)) == 2
     await held.aread() if wire.asynchronous else held.read()
@@ -126,12 +126,12 @@ async def test_a_suppressed_request_says_so_on_a_span_that_is_already_open(wire:
     client = made(wire, "client after")
 
     async def send() -> None:
-        with pytest.raises(wire.library.TransportError):
+        with pytest.raises(wire.package.TransportError):
             await client.post()
         await client.post()
 
     wire.server.script("/messages", [LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await wire.tool(send)()
     said = client_spans(wire.stage)[1]
     assert said["readmit.send.refusal"] == "effect_unknown"

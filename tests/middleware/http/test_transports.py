@@ -16,7 +16,7 @@ from tests.middleware.stage import Stage
 
 
 def mocked(wire: Wire, handler: Callable[[Any], Any], **given: Any) -> Any:
-    return wire.client(transport=wire.library.MockTransport(handler), **given)
+    return wire.client(transport=wire.package.MockTransport(handler), **given)
 
 
 async def post_once(wire: Wire, client: Any) -> None:
@@ -27,8 +27,8 @@ async def post_once(wire: Wire, client: Any) -> None:
 
 
 async def test_an_answer_counts(wire: Wire) -> None:
-    client = mocked(wire, lambda request: wire.library.Response(422))
-    with pytest.raises(wire.library.HTTPStatusError):
+    client = mocked(wire, lambda request: wire.package.Response(422))
+    with pytest.raises(wire.package.HTTPStatusError):
         await post_once(wire, client)
     assert told(wire.stage) == [("rejected", "http.4xx", "protocol")]
     assert len(client_spans(wire.stage)) == 1
@@ -37,10 +37,10 @@ async def test_an_answer_counts(wire: Wire) -> None:
 @pytest.mark.parametrize("error", ["ConnectError", "PoolTimeout", "ReadTimeout"])
 async def test_an_exception_proves_nothing(wire: Wire, error: str) -> None:
     def handler(request: Any) -> Any:
-        raise getattr(wire.library, error)("no word of phases")
+        raise getattr(wire.package, error)("no word of phases")
 
     client = mocked(wire, handler)
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await post_once(wire, client)
     assert told(wire.stage) == [("unknown", "http.no_response", None)]
     assert [said["readmit.phases"] for said in client_spans(wire.stage)] == ["none"]
@@ -48,10 +48,10 @@ async def test_an_exception_proves_nothing(wire: Wire, error: str) -> None:
 
 async def test_unless_the_contract_names_it(wire: Wire) -> None:
     def handler(request: Any) -> Any:
-        raise wire.library.ConnectError("no word of phases")
+        raise wire.package.ConnectError("no word of phases")
 
-    client = mocked(wire, handler, contract=Contract(not_sent=(wire.library.ConnectError,)))
-    with pytest.raises(wire.library.ConnectError):
+    client = mocked(wire, handler, contract=Contract(not_sent=(wire.package.ConnectError,)))
+    with pytest.raises(wire.package.ConnectError):
         await post_once(wire, client)
     assert told(wire.stage) == [("not_sent", "tool.not_sent", "contract")]
 
@@ -67,10 +67,10 @@ async def test_or_the_transport_says_so_itself(wire: Wire) -> None:
 
 
 async def test_what_the_contract_names_says_nothing_of_a_request_that_was_seen_to_leave(wire: Wire) -> None:
-    named = (wire.library.TransportError,)
+    named = (wire.package.TransportError,)
     client = wire.client(contract=Contract(not_sent=named))
     wire.server.script("/messages", [readmit.testing.LOST])
-    with pytest.raises(wire.library.TransportError):
+    with pytest.raises(wire.package.TransportError):
         await post_once(wire, client)
     assert told(wire.stage) == [("unknown", "http.no_response", None)]
 
@@ -79,14 +79,14 @@ async def test_a_function_in_the_place_of_a_real_transport(wire: Wire, monkeypat
     """As mocking libraries put it there: it reports nothing, whatever class it sits in."""
 
     def plain(transport: Any, request: Any) -> Any:
-        raise wire.library.ConnectTimeout("invented")
+        raise wire.package.ConnectTimeout("invented")
 
     async def awaited(transport: Any, request: Any) -> Any:
         plain(transport, request)
 
     name = "handle_async_request" if wire.asynchronous else "handle_request"
     monkeypatch.setattr(wire.real_transport, name, awaited if wire.asynchronous else plain)
-    with pytest.raises(wire.library.ConnectTimeout):
+    with pytest.raises(wire.package.ConnectTimeout):
         await post_once(wire, wire.client())
     assert told(wire.stage) == [("unknown", "http.no_response", None)]
 
@@ -122,17 +122,17 @@ async def test_a_wrapper_that_passes_the_phases_on_is_believed(wire: Wire) -> No
     """It is no transport that we know, but the failure that was reported is where its exception comes from."""
     inner = wire.real_transport()
 
-    class Plain(wire.library.BaseTransport):  # type: ignore[name-defined, misc]
+    class Plain(wire.package.BaseTransport):  # type: ignore[name-defined, misc]
         def handle_request(self, request: Any) -> Any:
             return inner.handle_request(request)
 
-    class Awaited(wire.library.AsyncBaseTransport):  # type: ignore[name-defined, misc]
+    class Awaited(wire.package.AsyncBaseTransport):  # type: ignore[name-defined, misc]
         async def handle_async_request(self, request: Any) -> Any:
             return await inner.handle_async_request(request)
 
     transport = Awaited() if wire.asynchronous else Plain()
     client = wire.client(transport=transport, base_url=f"http://127.0.0.1:{readmit.testing.closed_port()}")
-    with pytest.raises(wire.library.ConnectError):
+    with pytest.raises(wire.package.ConnectError):
         await post_once(wire, client)
     assert told(wire.stage) == [("not_sent", "http.not_connected", "proof")]
 
@@ -140,19 +140,19 @@ async def test_a_wrapper_that_passes_the_phases_on_is_believed(wire: Wire) -> No
 async def test_a_wrapper_that_fails_in_its_own_way_is_not(wire: Wire) -> None:
     inner = wire.real_transport()
 
-    class Plain(wire.library.BaseTransport):  # type: ignore[name-defined, misc]
+    class Plain(wire.package.BaseTransport):  # type: ignore[name-defined, misc]
         def handle_request(self, request: Any) -> Any:
             try:
                 return inner.handle_request(request)
-            except wire.library.ConnectError:
+            except wire.package.ConnectError:
                 pass
             raise OSError("sent in another way, and lost")
 
-    class Awaited(wire.library.AsyncBaseTransport):  # type: ignore[name-defined, misc]
+    class Awaited(wire.package.AsyncBaseTransport):  # type: ignore[name-defined, misc]
         async def handle_async_request(self, request: Any) -> Any:
             try:
                 return await inner.handle_async_request(request)
-            except wire.library.ConnectError:
+            except wire.package.ConnectError:
                 pass
             raise OSError("sent in another way, and lost")
 

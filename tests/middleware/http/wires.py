@@ -42,7 +42,7 @@ class Wire:
     """
 
     def __init__(self, kind: str, stage: Stage, server: Any) -> None:
-        self.library: ModuleType = httpx2 if kind.startswith("httpx2") else httpx
+        self.package: ModuleType = httpx2 if kind.startswith("httpx2") else httpx
         self.asynchronous = kind.endswith("async")
         self.stage = stage
         self.server = server
@@ -52,7 +52,7 @@ class Wire:
         self, *, contract: Contract | None = None, effect: Any = "write", guarded: bool = True, **given: Any
     ) -> Caller:
         """A client, instrumented by hand unless told otherwise."""
-        made = self.library.AsyncClient if self.asynchronous else self.library.Client
+        made = self.package.AsyncClient if self.asynchronous else self.package.Client
         client = made(**{"base_url": self.server.url, "timeout": 5, "verify": NO_CERTIFICATES, **given})
         if self.asynchronous:
             self.closing.push_async_callback(client.aclose)
@@ -69,7 +69,7 @@ class Wire:
 
     @property
     def real_transport(self) -> Any:
-        return self.library.AsyncHTTPTransport if self.asynchronous else self.library.HTTPTransport
+        return self.package.AsyncHTTPTransport if self.asynchronous else self.package.HTTPTransport
 
     def tool(self, body: Callable[..., Awaitable[Any]], *, effect: Any = "write", **declared: Any) -> Tool:
         """A guarded tool with this body."""
