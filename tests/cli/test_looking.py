@@ -6,12 +6,17 @@ import json
 import shutil
 import sqlite3
 import sys
+from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from readmit import Guard
+from readmit._operator import Pending
 from readmit.cli import _ids, main
+from readmit.cli._tables import pending_table
 from tests.cli.commands import readmit
 from tests.cli.conftest import Scene
 
@@ -58,6 +63,34 @@ def test_pending_for_people(scene: Scene, columns: int) -> None:
     assert short(scene, "occurrence", scene.unknown) in done.out
     assert f"request {short(scene, 'request', scene.request)}" in " ".join(done.out.split())
     assert f"{CALLED} show ID --journal {scene.journal}" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize("length", [18, 24, 30, 36])
+@pytest.mark.parametrize("width", [80, 120])
+def test_pending_keeps_words_and_ids_whole_however_long_the_ids_are(length: int, width: int) -> None:
+    ids = ["01a22f97-debb-7759-b2f5-c7fd0541fa81", "01a22f97-debb-7759-b2f5-c7ffe68d611a"]
+    entries = [
+        Pending(
+            occurrence_id=id,
+            tool="deploy.release",
+            scope="chat-1",
+            principal="ann",
+            epoch=0,
+            state="",
+            recovery="suspended (confirmation)",
+            age=timedelta(seconds=3),
+            request_id=None,
+            remedies=("approve", "abandon"),
+        )
+        for id in ids
+    ]
+    console = Console(width=width, file=StringIO())
+    with console.capture() as capture:
+        console.print(pending_table(entries, {id: id[:length] for id in ids}))
+    printed = capture.get()
+    assert max(map(len, printed.splitlines())) <= width
+    for word in (*(id[:length] for id in ids), "deploy.release", "nothing sent", "(confirmation)", "approve, abandon"):
+        assert word in printed
 
 
 def test_the_journal_is_found_as_the_library_finds_it(scene: Scene) -> None:

@@ -51,23 +51,24 @@ def state(text: str) -> Text:
 
 
 def pending_table(entries: Sequence[Pending], short: Mapping[str, str], more: str = "") -> RenderableType:
-    """The list that people work through, oldest first; every cell has a second line. `short` has each id's text."""
+    """The list that people work through, oldest first; `short` has each id's text."""
     if not entries:
         return Text("Nothing is open: no occurrence waits for anybody.", style="green")
     table = _table()
     table.leading = 1
-    table.add_column("occurrence\nage", no_wrap=True)
-    table.add_column("tool\nscope", overflow="fold", ratio=3)
-    table.add_column("effect, epoch\nrecovery", overflow="fold", min_width=14, ratio=2)
-    table.add_column("what can end it\nrequest", overflow="fold", min_width=18, ratio=3)
+    ids = max(len(short[entry.occurrence_id]) for entry in entries)  # never broken: people copy them
+    table.add_column("occurrence\ntool\nscope, age", overflow="fold", width=max(ids, 24))
+    table.add_column("effect, epoch\nrecovery", overflow="fold")
+    table.add_column("what can end it\nrequest", overflow="fold")
     for entry in entries:
         scope = clean(entry.scope) + (f" · {clean(entry.principal)}" if entry.principal is not None else "")
         asks = Text()
         if entry.request_id is not None:
             asks = Text.assemble("\nrequest ", (short[entry.request_id], "bold"))
         table.add_row(
-            Text.assemble((short[entry.occurrence_id], "bold"), "\n", (age(entry.age), "dim")),
-            Text.assemble(clean(entry.tool), "\n", (scope, "dim")),
+            Text.assemble(
+                (short[entry.occurrence_id], "bold"), f"\n{clean(entry.tool)}\n", (f"{scope}, {age(entry.age)}", "dim")
+            ),
             Text.assemble(_known(entry), "\n", state(entry.recovery)),
             Text.assemble(", ".join(entry.remedies), asks),
         )
