@@ -115,6 +115,21 @@ def unmoved(epoch: int) -> Callable[[Head], None]:
     return check
 
 
+def standing(epoch: int) -> Callable[[Head], None]:
+    """As `unmoved`, and that what the epochs up to this one did was not undone before."""
+    moved = unmoved(epoch)
+
+    def check(present: Head) -> None:
+        moved(present)
+        effect = present.effects()
+        if effect.compensated_at and effect.covered >= epoch:
+            raise OperatorError(
+                f"Epochs 1 to {epoch} of occurrence {present.id} were compensated before: nothing was undone twice."
+            )
+
+    return check
+
+
 def named(by: str | None) -> None:
     """Raises `ValueError` if nobody is named."""
     if not isinstance(by, str) or not by.strip():

@@ -49,14 +49,14 @@ class ToolSpec:
         key: Key | None,
         mode: Mode | None,
         compensate: Callable[..., Any] | None,
-        origin: tuple[str, str],
+        function: Any,
     ) -> None:
         self.declaration = declaration
         self.binder = binder
         self.key = key
         self.mode = mode
         self.compensate = compensate
-        self.origin = origin  # module and qualified name of its function
+        self.function = function
         self.warned = False  # that a read's arguments have no digest
 
     @property
@@ -116,14 +116,7 @@ def declare(function: Callable[..., Any], told: Told) -> ToolSpec:
         reconcile=told.reconcile,
         classify=told.classify,
     )
-    return ToolSpec(
-        declaration, _binder(function, plain, called, told), told.key, told.mode, told.compensate, origin_of(plain)
-    )
-
-
-def origin_of(plain: Any) -> tuple[str, str]:
-    """Which function it is: running a notebook cell again gives the same."""
-    return plain.__module__, plain.__qualname__
+    return ToolSpec(declaration, _binder(function, plain, called, told), told.key, told.mode, told.compensate, plain)
 
 
 def is_guarded(function: Any) -> bool:

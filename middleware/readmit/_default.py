@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +9,7 @@ from readmit._decorator import Decorates
 from readmit._guard import Guard
 from readmit._operator import Operator
 from readmit.journal import Journal
+from readmit.journal._forks import Lock
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from readmit._declare import Mode, ToolSpec
 
 _guard = Guard()
-_specs: list[ToolSpec] = []
-_lock = threading.Lock()
+_specs: dict[str, ToolSpec] = {}
+_lock = Lock()
 
 
 def default_guard() -> Guard:
@@ -64,9 +64,8 @@ def configure(
         digest_secret=digest_secret,
         tracer_provider=tracer_provider,
     )
-    with _lock:
-        for spec in _specs:
-            made.register(spec)
+    with _lock.held():
+        made.adopt(_specs)
         before, _guard = _guard, made
     before.close()
     return made
@@ -89,9 +88,9 @@ class _Default(Decorates, Operator):
 
     def register(self, spec: ToolSpec) -> None:
         """Takes a tool's name, also for the guards that come after."""
-        with _lock:
+        with _lock.held():
             _guard.register(spec)
-            _specs.append(spec)
+            _specs[spec.declaration.name] = spec
 
 
 _speaks = _Default()

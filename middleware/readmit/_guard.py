@@ -7,9 +7,8 @@ import dataclasses
 import logging
 import os
 import sys
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -23,9 +22,11 @@ from readmit._declare import Mode, ToolSpec
 from readmit._decorator import Decorates
 from readmit._digest import digest_bytes
 from readmit._errors import JournalUnavailable
+from readmit._function import apart, differs
 from readmit._operator import Operator
 from readmit._telemetry import OpenTelemetrySpans
 from readmit.journal import Journal, SQLiteJournal
+from readmit.journal._forks import Lock
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -98,11 +99,12 @@ class Guard(Decorates, Operator):
         self._clock = clock
         self._join_timeout = join_timeout
         self._where = journal
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._ports: Ports | None = None
         self._complained = False
         self._same_secret = False
         self._tools: dict[str, ToolSpec] = {}
+        self._adopted: dict[str, ToolSpec] = {}
 
     # -- wiring ---------------------------------------------------------------------------------------------------
 
@@ -116,7 +118,7 @@ class Guard(Decorates, Operator):
             JournalUnavailable: it cannot be opened. The next call tries again.
         """
         if self._ports is None:
-            with self._lock:
+            with self._lock.held():
                 try:
                     if self._ports is None:
                         self._ports = self._open()
@@ -203,7 +205,7 @@ class Guard(Decorates, Operator):
 
     def spec_of(self, tool: str) -> ToolSpec | None:
         """The declaration of a tool of this process, by its name."""
-        return self._tools.get(tool)
+        return self._tools.get(tool) or self._adopted.get(tool)
 
     def guard(self) -> Guard:
         """Calls of a guard's own tools belong to it."""
@@ -216,19 +218,24 @@ class Guard(Decorates, Operator):
             ValueError: another function has it.
         """
         name = spec.declaration.name
-        other = self._tools.get(name)
-        if other is not None and other.origin != spec.origin:
-            here, there = (".".join(s.origin) for s in (spec, other))
+        mine, adopted = self._tools.get(name), self._adopted.get(name)
+        why = differs(mine.function, spec.function) if mine else ""
+        why = why or (apart(adopted.function, spec.function) if adopted else "")
+        if why:
             raise ValueError(
-                f"Two functions are named {name!r}: {there} and {here}. "
-                "Calls of one would be taken for the other; give one a name="
+                f"Two functions are named {name!r}: {why}. Calls of one would be taken for the other: give one a "
+                "name=, or hand over what differs as a parameter (exclude= if it says nothing about the effect)"
             )
         self._tools[name] = spec
+
+    def adopt(self, specs: Mapping[str, ToolSpec]) -> None:
+        """Takes over the tools of a guard that this one replaces; made anew by their factory, they may hold others."""
+        self._adopted = dict(specs)
 
     def close(self) -> None:
         """Writes what waits and closes the journal; the next call opens it again."""
         atexit.unregister(self.close)
-        with self._lock:
+        with self._lock.held():
             ports, self._ports = self._ports, None
         if ports is not None:
             ports.journal.close()

@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from readmit import _findings, _outcome
-from readmit._acts import at_rest, awaited, epoch_of, equal, named, stated, unmoved
+from readmit._acts import at_rest, awaited, epoch_of, equal, named, standing, stated, unmoved
 from readmit._digest import digest_bytes
 from readmit._effect import receipt
 from readmit._errors import OperatorError
 from readmit._fold import Head
 from readmit._model import Abandoned, Accepted, Compensated, DeclaredUnknown, EffectState, RecoveryKind
 from readmit._verdicts import Verdicts
+from readmit.journal._forks import Lock
+
+_undoing = Lock()
+"""Held while an effect is undone: a hook that two threads ask at once would undo it twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +141,9 @@ class Operator(Verdicts):
     def compensate(self, occurrence_id: str, *, epoch: int, by: str, via: str = "api") -> None:
         """The effect was undone, and nothing can still arrive. A `compensate=` hook, where loaded, undoes it first.
 
+        In one process the hook runs once. Two people who act at the same moment in two processes both run it: give the
+        question's idempotency key to the service that undoes.
+
         Args:
             occurrence_id: the occurrence.
             epoch: the newest epoch, as `pending` showed it.
@@ -149,14 +156,13 @@ class Operator(Verdicts):
             ValueError: `by` is empty.
         """
         named(by)
+        with _undoing.held():
+            self._compensate(occurrence_id, epoch, by, via)
+
+    def _compensate(self, occurrence_id: str, epoch: int, by: str, via: str) -> None:
         head = self._held(occurrence_id)
-        fence, check = epoch_of(head, epoch), unmoved(epoch)
+        fence, check = epoch_of(head, epoch), standing(epoch)
         check(head)
-        effect = head.effects()
-        if effect.compensated_at and effect.covered >= fence:
-            raise OperatorError(
-                f"Epochs 1 to {fence} of occurrence {head.id} were compensated before: nothing was undone twice."
-            )
         spec = self.spec_of(head.opened.tool)
         hook = None if spec is None else spec.compensate
         if hook is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import sys
 import threading
 import time
@@ -11,7 +12,8 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from readmit.journal import SQLiteJournal
+from readmit import Guard
+from readmit.journal import SQLiteJournal, _file
 from tests.journal.facts import admitted, first, opened
 from tests.journal.processes import ready, until, wait_for_word
 
@@ -111,8 +113,36 @@ def memory(folder: Path) -> None:
     journal.close()
 
 
+def opening(folder: Path) -> None:
+    """A fork while a thread opens the journal: the child has a token of its own, and is not kept waiting."""
+    prepared, go = threading.Event(), threading.Event()
+    real = _file._prepare
+
+    def slow(connection: sqlite3.Connection, path: Path) -> None:
+        prepared.set()
+        go.wait(0.3)
+        real(connection, path)
+
+    _file._prepare = slow
+    guard = Guard(journal=folder / "readmit.db")
+    pay = guard.tool(effect="write", name="pay")(lambda cents: cents)
+    thread = threading.Thread(target=pay, args=(1,))
+    thread.start()
+    assert prepared.wait(10)
+
+    def child() -> None:
+        signal.alarm(20)  # a child that waits for a thread of its parent's would wait for ever
+        pay(2)
+        (folder / "child").write_text(guard.ports().journal.owner)
+
+    assert os.waitpid(fork(child), 0)[1] == 0
+    thread.join()
+    assert (folder / "child").read_text() != guard.ports().journal.owner
+    guard.close()
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "kill":
         kill(sys.argv[2])
     else:
-        {"holds": holds, "many": many, "memory": memory}[sys.argv[1]](Path(sys.argv[2]))
+        {"holds": holds, "many": many, "memory": memory, "opening": opening}[sys.argv[1]](Path(sys.argv[2]))

@@ -109,5 +109,9 @@ def test_forks_in_the_middle_of_everything(tmp_path: Path) -> None:
     journal.close()
 
 
+def test_a_fork_while_a_thread_opens_the_journal(tmp_path: Path) -> None:
+    run("forker", "opening", tmp_path)
+
+
 def test_a_journal_in_memory_is_copied(tmp_path: Path) -> None:
     run("forker", "memory", tmp_path)

@@ -710,6 +710,31 @@ def test_an_effect_is_undone_once(stage: Stage) -> None:
     assert len(undone) == 1
 
 
+def test_two_who_undo_at_once_undo_once(stage: Stage) -> None:
+    undone: list[Question] = []
+
+    def refund(question: Question) -> None:
+        threading.Event().wait(0.1)
+        undone.append(question)
+
+    tool = Tool(stage.guard, compensate=refund)
+    tool.lost("ann")
+    occurrence = stage.waiting().occurrence_id
+
+    def undo(by: str) -> str:
+        try:
+            stage.guard.compensate(occurrence, epoch=1, by=by)
+        except readmit.OperatorError as error:
+            return str(error)
+        return "undone"
+
+    with ThreadPoolExecutor(2) as pool:
+        said = sorted(pool.map(undo, ("bob", "carol")))
+    assert len(undone) == 1
+    assert said[1] == "undone"
+    assert "compensated before" in said[0]
+
+
 def test_a_compensation_names_the_newest_epoch(stage: Stage) -> None:
     """What an older epoch did may be what a newer one reported: under a key, or where the tool is idempotent."""
     undone: list[Question] = []

@@ -54,9 +54,9 @@ class SQLiteJournal:
         self._owners = None if file is None else Owners(file)
         self._file = Connection(file)
         self._closed = False
+        tell(self)
         with self._lock:
             self._ready()
-        tell(self)
 
     @property
     def name(self) -> str:
