@@ -1,7 +1,7 @@
 """One guarded call, from identity to delivery: a generator of steps, the same for every kind of function.
 
-Nothing here does I/O or knows of asyncio: `_drive` answers the steps. Before the body runs, occurrence, epoch,
-admission and claim are durable in one transaction; what comes after is evidence.
+Nothing here does I/O except through its ports, or knows of asyncio: `_drive` answers the steps. Before the body runs,
+occurrence, epoch, admission and claim are durable in one transaction; what comes after is evidence.
 """
 
 from __future__ import annotations
@@ -239,6 +239,8 @@ class GuardedCall:
                 waited=self._waiting is not None and self._waiting >= self.ports.join_timeout,
             )
         self._looked = True
+        if self.tool.read and self._waiting is not None and not flying:
+            return (yield from self._share(_Opened(head, opening, names, self._seen, started, started)))
         now = self.ports.clock()
         decision = decide(self.tool.contract, head, head.grants, self.request, self.ports.policy, now)
         opened = _Opened(head, opening, names, self._seen, now, started)
@@ -250,7 +252,7 @@ class GuardedCall:
             case Admit():
                 return (yield from self._admit(opened, decision, None))
             case Return():
-                return (yield from self._return(opened))
+                return (yield from self._return(opened, head.result()))
             case Wait():
                 yield from self._wait(opened, decision)
             case Reconcile():
@@ -272,14 +274,14 @@ class GuardedCall:
         equal, names = call.equal, tuple(call.names().values())
         denied, abandoned = f"denied:{equal}", f"abandoned:{equal}"
         found = yield Find(Query((*names, denied, abandoned), call.slot, call.signature, call.digest))
-        equal_ones = tuple([head.id for head in found.open])
+        beside = tuple([head.id for head in (*found.open, *found.other_signature)])
         if not self.tool.reopens:
             found = found._replace(open=(), other_signature=())
         resolution = resolve(call, found)
         if resolution.conflict is not None and self.tool.observe:  # it runs, but not as that occurrence
             resolution = resolution._replace(head=None, names=())
         self.identity, self.repeat = resolution.identity, resolution.head is not None
-        self._seen = _Seen(equal_ones, tuple([(n, found.taken(n)) for n in (denied, abandoned)]))
+        self._seen = _Seen(beside, tuple([(n, found.taken(n)) for n in (denied, abandoned)]))
         withheld = found.named.get(denied, (0, None))[1]
         left_open = found.named.get(abandoned, (0, None))[1]
         self._abandoned = (
@@ -357,13 +359,19 @@ class GuardedCall:
             names = (*names, (f"abandoned:{self.call.equal}", 0))
         unsent = None
         try:
-            (head,) = yield Append([opened.change(self.call, (admitted,), names)], durable=True)
+            change = opened.change(self.call, (admitted,), names)
+            change = msgspec.structs.replace(change, unless=opened.seen.unless)
+            (head,) = yield Append([change], durable=True)
+        except (Stale, GeneratorExit):
+            span.discard()
+            raise
         except BaseException as error:
-            if not isinstance(error, JournalUnavailable) or not error.written:
+            if not (yield from self._was_written(head, admission, error)):
                 span.discard()
                 raise
             head = fold(head, admitted)
-            unsent = Done(Outcome.RAISED, error=error, started=False)
+            outcome = Outcome.RAISED if isinstance(error, JournalUnavailable) else Outcome.CANCELLED
+            unsent = Done(outcome, error=error, started=False)
         ports.spans.decided(
             self, opened.head, decision or would or Refuse(Refusal.CONFLICT), number, admission, opened.now, span
         )
@@ -374,17 +382,28 @@ class GuardedCall:
             return None
         self._executed = True
         self._inside = epoch
-        done: Done = unsent if unsent is not None and not self.tool.observe else (yield Execute(epoch))
+        blocked = unsent is not None and (not self.tool.observe or unsent.outcome is Outcome.CANCELLED)
+        done: Done = unsent if unsent is not None and blocked else (yield Execute(epoch))
         self._inside = None
         return (yield from self._settle(head, epoch, span, done))
 
+    def _was_written(self, head: Head, admission: str, error: BaseException) -> Generator[Step, Any, bool]:
+        """Whether an admission stands whose writing ended in an error: then its epoch has to be settled.
+
+        An interrupt can come at any moment of it, and a cancellation hides how it ended: the journal is asked.
+        """
+        if isinstance(error, JournalUnavailable):
+            return error.written
+        now = yield Load(head.id)
+        return now is not None and any(a.admission == admission for a in now.admissions)
+
     def _lapsed(self, head: Head, decision: Admit) -> bool:
-        """Whether time has closed a gate since the decision: writing the claim can take as long as others write."""
+        """Whether it would be another decision by now: writing the claim can take as long as others write."""
         if not decision.permits and decision.justification is not Justification.IDEMPOTENCY_KEY:
             return False
         ports = self.ports
         again = decide(self.tool.contract, head, head.grants, self.request, ports.policy, ports.clock())
-        return not isinstance(again, Admit)
+        return again != decision
 
     def collected(self, done: Done) -> None:
         """The end of a body whose steps are gone: the collector closes what is garbage in whatever order it likes."""
@@ -452,7 +471,7 @@ class GuardedCall:
         else:  # the results of calls inside reached nobody: a retry gets them
             for occurrence, caller in _outcome.inner_deliveries(epoch):
                 self.ports.journal.note(Change(occurrence, (Left(at=now, call=caller),)))
-        return done
+        return done if epoch.interrupted is None else Done(Outcome.CANCELLED, error=epoch.interrupted)
 
     def _deliver(self, occurrence_id: str, call: str, epoch: Epoch | None = None) -> None:
         """Notes that a result reached its reader; that of a call inside another tool does so with the outer one's."""
@@ -463,10 +482,10 @@ class GuardedCall:
         for occurrence, caller in delivered:
             self.ports.journal.note(Change(occurrence, (Delivered(at=now, call=caller),)))
 
-    def _return(self, opened: _Opened) -> Generator[Step, Any, Done]:
+    def _return(self, opened: _Opened, result: bytes | None) -> Generator[Step, Any, Done]:
         head = opened.head
         try:
-            value = decode_result(head.result() or b"")
+            value = decode_result(result or b"")
         except Unstorable as error:
             return (
                 yield from self._refuse(
@@ -558,10 +577,17 @@ class GuardedCall:
         yield Sleep(pause)
         self._waiting += pause
 
+    def _share(self, opened: _Opened) -> Generator[Step, Any, Done]:
+        """What the joined caller of a read gets: the result of the epoch that it joined, where there is one."""
+        ended = opened.head.epochs()[-1].ended
+        if ended is not None and ended.result is not None:
+            return (yield from self._return(opened, ended.result))
+        return (yield from self._refuse(opened, self._shared(opened.head)))
+
     def _shared(self, head: Head) -> Refuse:
         """What a joined caller gets when the call it joined ended without a result."""
-        effect = head.effects()
-        return Refuse(Refusal.IN_FLIGHT, f"the call it joined ended: {effect.state}", ("admission",))
+        known = head.effects().state or "without a result"
+        return Refuse(Refusal.IN_FLIGHT, f"the call it joined ended: {known}", ("admission",))
 
     def _reconcile(self, opened: _Opened, decision: Reconcile) -> Generator[Step, Any, None]:
         """Asks the tool's hook, records the answer; the next pass decides again."""
@@ -585,7 +611,7 @@ class GuardedCall:
 
 
 class _Seen(NamedTuple):
-    """What a new occurrence was decided on: the open equal ones, and how often names that matter were taken."""
+    """What a call was decided on: the open occurrences it could be, and how often names that matter were taken."""
 
     beside: tuple[str, ...]
     unless: tuple[tuple[str, int], ...]

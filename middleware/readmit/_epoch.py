@@ -119,6 +119,7 @@ class Epoch:
         self.ports = ports
         self.observe = observe
         self.stray: bool = False  # something went out in a thread without context, and may belong here
+        self.interrupted: BaseException | None = None  # what came while its end was read, and is raised after it
         self.over: bool = False  # its end is being recorded; what is learnt later is recorded by itself
         self.sends: list[Send] = []
         self.equal: dict[str, dict[int, Send]] = {}  # the newest send of each meaning of a request, by its digest
@@ -243,8 +244,9 @@ def any_in_flight() -> bool:
 
 def strayed(effects_through: str) -> None:
     """Something left in a thread without context: of tools that promise to show it all, it may belong to any."""
-    for epoch in list(_in_flight.values()):
-        if epoch.contract.effects_through == effects_through:
+    for reference in _in_flight.valuerefs():  # a list at once: other threads begin and end epochs meanwhile
+        epoch = reference()
+        if epoch is not None and epoch.contract.effects_through == effects_through:
             epoch.stray = True
 
 

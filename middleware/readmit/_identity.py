@@ -92,7 +92,7 @@ class Resolution(NamedTuple):
     """The occurrence of a call: `head` is None for a new one; `conflict` names what disagrees.
 
     `names` are to be registered for it, each with the ordinal that makes two racing processes collide; of two that mint
-    the same call without a name, the second finds an open equal occurrence that it had not seen.
+    the same call without a name, the second finds an open occurrence that it had not seen.
     """
 
     identity: Identity

@@ -79,9 +79,10 @@ def _ended(tool: Declaration, epoch: Epoch, done: Done, now: int) -> Ended:
         )
     try:
         claim, doubt = _classified(tool, done.value)
-    except BaseException:  # even an exit must leave a record of the epoch
-        _log.exception("The result of %s could not be classified. It is returned; its effect is unknown.", tool.name)
+    except BaseException as error:  # even an exit must leave a record of the epoch, and goes on once it has
+        _log.exception("The result of %s could not be classified; its effect is unknown.", tool.name)
         claim, doubt = None, "tool.classify_failed"
+        epoch.interrupted = None if isinstance(error, Exception) else error
     result, unstorable = None, "the items of a generator are not recorded" if done.stream else ""
     if not done.stream:
         try:

@@ -42,8 +42,14 @@ class Store:
 
     def equal(self, slot: str, signature: str, digest: str) -> list[Head]:
         """Open occurrences that an equal call could be."""
-        here = [h for h in self.heads.values() if not self.closed[h.id] and self.slots[h.id] == slot]
-        return [h for h in here if h.opened.signature == signature and h.digest == digest]
+        return [h for h in self._open(slot) if h.opened.signature == signature and h.digest == digest]
+
+    def other_signature(self, slot: str, signature: str) -> list[Head]:
+        """Open occurrences of the tool as it was declared before."""
+        return [h for h in self._open(slot) if h.opened.signature != signature]
+
+    def _open(self, slot: str) -> list[Head]:
+        return [h for h in self.heads.values() if not self.closed[h.id] and self.slots[h.id] == slot]
 
     def apply(self, changes: Sequence[Change]) -> list[Head]:
         """All changes or none."""
@@ -72,8 +78,9 @@ class Store:
             heads[head.id] = head
             written.append(head)
             if change.expected == 0:
-                equal = self.equal(change.slot, head.opened.signature, head.opened.digest)
-                if unseen := [h.id for h in equal if h.id not in change.beside]:
+                beside = self.equal(change.slot, head.opened.signature, head.opened.digest)
+                beside += self.other_signature(change.slot, head.opened.signature)
+                if unseen := [h.id for h in beside if h.id not in change.beside]:
                     raise Stale(f"{unseen} opened meanwhile")
                 slots[head.id] = change.slot
         self.heads, self.names, self.texts, self.slots = heads, names, texts, slots
@@ -108,10 +115,8 @@ class MemoryJournal:
             if taken := store.names.get(name):
                 ordinal, occurrence = taken[-1]
                 named[name] = (ordinal, store.heads[occurrence])
-        here = [h for h in store.heads.values() if not store.closed[h.id] and store.slots[h.id] == query.slot]
         equal = store.equal(query.slot, query.signature, query.digest)
-        others = [h for h in here if h.opened.signature != query.signature]
-        return Found(named, equal, others)
+        return Found(named, equal, store.other_signature(query.slot, query.signature))
 
     def load(self, occurrence_id: str) -> Head | None:
         return self.store.heads.get(occurrence_id)

@@ -83,17 +83,14 @@ def test_the_open_ones_are_found_by_what_they_are(journal: Journal) -> None:
     journal.append([first("same1", opened())], durable=False)
     journal.append([first("same2", opened(), beside=("same1",))], durable=False)
     journal.append([first("other-digest", opened("d2"))], durable=False)
-    journal.append([first("other-signature", opened(signature="v1(euros)"))], durable=False)
+    seen = ("same1", "same2", "other-digest")
+    journal.append([first("other-signature", opened(signature="v1(euros)"), beside=seen)], durable=False)
     journal.append([first("other-scope", opened(scope="t"))], durable=False)
 
     found = journal.find(query())
     assert [h.id for h in found.open] == ["same1", "same2"]
     assert [h.id for h in found.other_signature] == ["other-signature"]
-    assert {h.id for h in journal.find(query(signature="v1(euros)")).other_signature} == {
-        "same1",
-        "same2",
-        "other-digest",
-    }
+    assert {h.id for h in journal.find(query(signature="v1(euros)")).other_signature} == set(seen)
     assert sorted(h.id for h in journal.open()) == ["other-digest", "other-scope", "other-signature", "same1", "same2"]
 
 
@@ -181,6 +178,17 @@ def test_of_two_equal_first_calls_one_has_not_seen_the_other(journal: Journal) -
     assert [h.id for h in journal.find(query()).open] == ["o1", "o2"]
 
 
+def test_of_first_calls_under_two_signatures_one_has_not_seen_the_other(journal: Journal) -> None:
+    """Two deployments of one tool begin together: the later one finds a declaration that it did not decide on."""
+    journal.append([first("o1", opened())], durable=True)
+    for signature in ("v0(cents)", "v1(euros)"):
+        with pytest.raises(Stale, match="o1"):
+            journal.append([first("o2", opened("d2", signature=signature))], durable=True)
+    assert journal.load("o2") is None
+    journal.append([first("o2", opened("d2", signature="v1(euros)"), beside=("o1",))], durable=True)
+    journal.append([first("o3", opened("d3", scope="t", signature="v1(euros)"))], durable=True)  # of another scope
+
+
 def test_a_first_call_is_stale_if_a_name_was_taken_that_it_did_not_see(journal: Journal) -> None:
     journal.append([first("o1", opened("d1"), names=(("denied:x", 0),))], durable=True)
     change = first("o2", opened("d2"))
@@ -188,6 +196,16 @@ def test_a_first_call_is_stale_if_a_name_was_taken_that_it_did_not_see(journal: 
         journal.append([structs.replace(change, unless=(("abandoned:x", 0), ("denied:x", 0)))], durable=True)
     assert journal.load("o2") is None
     journal.append([structs.replace(change, unless=(("abandoned:x", 0), ("denied:x", 1)))], durable=True)
+
+
+def test_a_later_epoch_is_stale_if_a_name_was_taken_that_it_did_not_see(journal: Journal) -> None:
+    journal.append([first("o1", opened(), names=(("denied:x", 0),))], durable=True)
+    again = Change("o1", (admitted(journal.owner),), expected=1)
+    with pytest.raises(Stale, match="denied:x"):
+        journal.append([structs.replace(again, unless=(("denied:x", 0),))], durable=True)
+    assert journal.load("o1") == journal.find(query()).open[0]
+    assert not journal.find(query()).open[0].admissions
+    journal.append([structs.replace(again, unless=(("denied:x", 1),))], durable=True)
 
 
 def test_a_delivered_one_that_was_seen_hides_no_later_one(journal: Journal) -> None:

@@ -28,9 +28,9 @@ class Change(Struct, frozen=True):
     None they are evidence, which is true whatever came in between, and take the next places. `check` is asked with the
     present head before such a write and may raise.
 
-    Three go with the first change of an occurrence: `slot`; `beside`, the open equal occurrences that were seen; and
-    `unless`, names with the ordinals that were seen. If there is another open equal one by now, or a name was taken
-    again, the decision is stale.
+    `unless` are names with the ordinals that were seen. Two go with the first change of an occurrence: `slot`, and
+    `beside`, the open occurrences of the slot that were seen, equal ones and those of another signature. If there is
+    another one by now, or a name was taken again, the decision is stale.
     """
 
     occurrence_id: str

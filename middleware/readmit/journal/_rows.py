@@ -21,7 +21,11 @@ _TAKE_NEXT = "INSERT INTO names SELECT ?1, ?2 + coalesce(max(ordinal), 0) + 1, ?
 _NEWEST = "SELECT * FROM (SELECT name, ordinal, occurrence FROM names WHERE name = ?{} ORDER BY ordinal DESC LIMIT 1)"
 _TAKEN_SINCE = "SELECT 1 FROM names WHERE name = ? AND ordinal > ?"
 _EQUAL = "heads WHERE slot = ?1 AND signature = ?2 AND digest = ?3"
-_EQUAL_NOW = f"SELECT occurrence FROM {_EQUAL}"
+_OTHERS = "heads WHERE slot = ?1 AND signature"
+_OPEN_NOW = (
+    f"SELECT occurrence FROM {_EQUAL} UNION ALL SELECT occurrence FROM {_OTHERS} < ?2"
+    f" UNION ALL SELECT occurrence FROM {_OTHERS} > ?2"
+)
 _OPEN = "INSERT OR IGNORE INTO heads VALUES (?, ?, ?, ?)"
 _CLOSE = f"DELETE FROM {_EQUAL} AND occurrence = ?4"
 _OCCURRENCES = "SELECT DISTINCT occurrence FROM events WHERE occurrence BETWEEN ? AND ? ORDER BY 1 LIMIT 20"
@@ -48,7 +52,7 @@ class Plan(NamedTuple):
     names: list[tuple[str, int, str]]  # ordinal 0: the next
     closed: list[Key]
     opened: list[Key]
-    minted: list[tuple[Key, tuple[str, ...]]]  # with the equal ones that were seen
+    minted: list[tuple[Key, tuple[str, ...]]]  # with the open ones that were seen
     unless: list[tuple[str, int]]
 
 
@@ -125,11 +129,11 @@ def write(c: sqlite3.Cursor, plan: Plan) -> None:
 
     Raises:
         sqlite3.IntegrityError: a place or a name is taken.
-        Stale: a name was taken, or an equal occurrence opened, that was not seen.
+        Stale: a name was taken, or an occurrence opened, that was not seen.
     """
     execute = c.execute
     for (slot, signature, digest, _), beside in plan.minted:
-        for (occurrence,) in execute(_EQUAL_NOW, (slot, signature, digest)).fetchall():
+        for (occurrence,) in execute(_OPEN_NOW, (slot, signature, digest)).fetchall():
             if occurrence not in beside:
                 raise Stale(f"{occurrence} was opened meanwhile")
     for seen in plan.unless:
@@ -179,8 +183,8 @@ def _lookup(names: int) -> str:
     return " UNION ALL ".join(
         (
             f"SELECT 1, 0, occurrence FROM {_EQUAL}",
-            "SELECT 2, 0, occurrence FROM heads WHERE slot = ?1 AND signature < ?2",
-            "SELECT 2, 0, occurrence FROM heads WHERE slot = ?1 AND signature > ?2",
+            f"SELECT 2, 0, occurrence FROM {_OTHERS} < ?2",
+            f"SELECT 2, 0, occurrence FROM {_OTHERS} > ?2",
             *(_NEWEST.format(n + 4) for n in range(names)),
         )
     )

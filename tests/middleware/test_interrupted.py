@@ -1,0 +1,189 @@
+"""A call that is broken off at an awkward moment: what stands in the journal afterwards, and what a repeat gets."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from readmit import ApprovalRequired, Contract, JournalUnavailable, ReplayRefused
+from readmit.journal import _file
+from tests.middleware.stage import Stage, becomes
+
+
+class Disk:
+    """Stands before `fsync`: a call can be held there, and what the disk then says is up to the test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.real = _file.sync
+        self.reached, self.go = threading.Event(), threading.Event()
+        self.says: BaseException | None = None
+        monkeypatch.setattr(_file, "sync", self)
+
+    def __call__(self, descriptor: int) -> None:
+        self.reached.set()
+        assert self.go.wait(10)
+        if self.says is not None:
+            raise self.says
+        self.real(descriptor)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch, filed: Stage) -> Disk:
+    filed.guard.ports()  # what opening the file writes is not meant
+    return Disk(monkeypatch)
+
+
+async def cancelled_while_its_intent_is_written(stage: Stage, disk: Disk, says: BaseException | None) -> list[str]:
+    ran: list[str] = []
+
+    @stage.guard.tool(effect="write", name="pay")
+    async def pay(order: str) -> None:
+        ran.append(order)
+
+    task = asyncio.create_task(pay("o1"))
+    await becomes(disk.reached.is_set)
+    task.cancel()
+    await asyncio.sleep(0.02)
+    disk.says = says
+    disk.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ran == []
+    disk.says = None
+    await pay("o1")
+    return ran
+
+
+@pytest.mark.parametrize("mode", ["enforce", "observe"])
+@pytest.mark.parametrize("says", [None, OSError(5, "Input/output error")], ids=["durable", "not durable"])
+def test_cancelled_while_the_intent_is_written(filed: Stage, disk: Disk, says: OSError | None, mode: str) -> None:
+    """Durable or not: the body never began, its epoch is settled as that, and a repeat is free to run."""
+    filed.given["mode"] = mode
+    filed.restart()
+    filed.guard.ports()
+    disk.reached.clear()
+    assert asyncio.run(cancelled_while_its_intent_is_written(filed, disk, says)) == ["o1"]
+    first = filed.heads()[0]
+    (epoch, *_) = first.epochs()
+    assert epoch.ended is not None
+    assert (epoch.ended.outcome, epoch.ended.claim and epoch.ended.claim.state) == ("cancelled", "not_sent")
+    assert not first.in_flight
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=["interrupt", "exit"])
+def test_interrupted_while_the_intent_is_written(filed: Stage, disk: Disk, error: BaseException) -> None:
+    """The interrupt arrives after the row is written: it goes on to the caller, and no epoch stays in flight."""
+    ran: list[str] = []
+    pay = filed.guard.tool(effect="write", name="pay")(ran.append)
+    disk.says = error
+    disk.go.set()
+    with pytest.raises(type(error)):
+        pay("o1")
+    disk.says = None
+    assert ran == []
+    pay("o1")
+    assert ran == ["o1"]
+    assert not filed.heads()[0].in_flight
+
+
+def test_an_intent_that_may_not_be_durable_is_not_run(filed: Stage, disk: Disk) -> None:
+    ran: list[str] = []
+    pay = filed.guard.tool(effect="write", name="pay")(ran.append)
+    disk.says = OSError(5, "Input/output error")
+    disk.go.set()
+    with pytest.raises(JournalUnavailable):
+        pay("o1")
+    disk.says = None
+    pay("o1")
+    assert ran == ["o1"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_exit_while_a_result_is_classified_goes_on(stage: Stage, error: type[BaseException]) -> None:
+    """First the record: the effect is unknown. Then the exit, which is nobody's to swallow."""
+    ran: list[int] = []
+
+    def classify(result: object) -> str:
+        raise error
+
+    @stage.guard.tool(effect="write", name="pay", classify=classify)
+    def pay(cents: int) -> int:
+        ran.append(cents)
+        return cents
+
+    with pytest.raises(error):
+        pay(5)
+    assert stage.waiting().state == "unknown"
+    with pytest.raises(ReplayRefused, match="may have had its effect"):
+        pay(5)
+    assert ran == [5]
+
+
+def joined(call: Callable[[str], Any], inside: threading.Event, go: threading.Event) -> list[Any]:
+    """What two callers get, of which the second comes while the first is in the body."""
+    got: list[Any] = [None, None]
+
+    def caller(number: int) -> None:
+        try:
+            got[number] = call("x")
+        except Exception as error:
+            got[number] = error
+
+    threads = [threading.Thread(target=caller, args=(n,)) for n in range(2)]
+    threads[0].start()
+    assert inside.wait(10)
+    threads[1].start()
+    threading.Event().wait(0.2)  # it looks, finds the first one in flight, and waits
+    go.set()
+    for thread in threads:
+        thread.join()
+    return got
+
+
+def test_a_caller_who_joined_an_approved_read_gets_its_result() -> None:
+    stage = Stage(join_timeout=10)
+    inside, go = threading.Event(), threading.Event()
+
+    @stage.guard.tool(effect="read", approval=True, name="look")
+    def look(query: str) -> str:
+        inside.set()
+        assert go.wait(10)
+        return f"seen {query}"
+
+    with pytest.raises(ApprovalRequired) as asked:
+        look("x")
+    assert asked.value.request_id is not None
+    stage.guard.approve(asked.value.request_id, by="ann")
+    assert joined(look, inside, go) == ["seen x", "seen x"]
+    assert stage.guard.pending() == []
+
+
+def test_a_stray_send_is_seen_however_many_threads_there_are(stage: Stage) -> None:
+    """Epochs come and go in other threads while one looks for sends that are not its own."""
+    over = threading.Event()
+    failed: list[BaseException] = []
+
+    @stage.guard.tool(effect="write", contract=Contract(effects_through="http"), name="pay")
+    def pay(order: int) -> int:
+        return order
+
+    def many(thread: int) -> None:
+        try:
+            for number in range(150):
+                pay(thread * 1_000 + number)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            over.set()
+
+    threads = [threading.Thread(target=many, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert over.is_set()
