@@ -359,9 +359,7 @@ class GuardedCall:
             names = (*names, (f"abandoned:{self.call.equal}", 0))
         unsent = None
         try:
-            change = opened.change(self.call, (admitted,), names)
-            change = msgspec.structs.replace(change, unless=opened.seen.unless)
-            (head,) = yield Append([change], durable=True)
+            (head,) = yield Append([opened.change(self.call, (admitted,), names, admits=True)], durable=True)
         except (Stale, GeneratorExit):
             span.discard()
             raise
@@ -593,9 +591,8 @@ class GuardedCall:
         """Asks the tool's hook, records the answer; the next pass decides again."""
         head = opened.head
         self.ports.spans.decided(self, head, decision, 0, self.ports.new_id(), opened.started)
-        key = digest_bytes("idempotency", head.id, str(head.compensations))[:32]
         question = _findings.Question(
-            head.id, self.tool.name, key, self.arguments, decision.fence, receipt(head.effect)
+            head.id, self.tool.name, head.idempotency_key, self.arguments, decision.fence, receipt(head.effect)
         )
         try:
             finding = _findings.checked((yield Ask(self.tool.reconcile, question)), self.tool.name)
@@ -627,10 +624,13 @@ class _Opened(msgspec.Struct, frozen=True):
     now: int
     started: int
 
-    def change(self, call: Call, events: tuple[AnyEvent, ...], names: tuple[tuple[str, int], ...]) -> Change:
-        """All of it in one change, decided on the version that was read."""
+    def change(
+        self, call: Call, events: tuple[AnyEvent, ...], names: tuple[tuple[str, int], ...], *, admits: bool = False
+    ) -> Change:
+        """All of it in one change, decided on the version that was read; one that admits, on what people said too."""
         expected = self.head.version - len(self.opening)
-        beside, unless = self.seen if expected == 0 else ((), ())
+        beside = self.seen.beside if expected == 0 else ()
+        unless = self.seen.unless if expected == 0 or admits else ()
         return Change(self.head.id, (*self.opening, *events), expected, names, call.slot, beside, unless)
 
 

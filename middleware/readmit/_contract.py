@@ -145,7 +145,7 @@ class Contract:
 
     @classmethod
     def from_document(cls, document: bytes) -> Contract:
-        """Reads `document` back, for `verify`: exception classes, which decide nothing there, are left out."""
+        """Reads `document` back: exception classes, which decide nothing afterwards, are left out."""
         raw: dict[str, Any] = msgspec.json.decode(document)
         lifetime = raw.pop("key_lifetime")
         raw["rejected"] = tuple(s for s in raw["rejected"] if isinstance(s, int))

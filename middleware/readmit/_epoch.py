@@ -8,7 +8,6 @@ from weakref import WeakValueDictionary
 
 from readmit._context import Frame, Run, frame
 from readmit._contract import Contract
-from readmit._digest import digest_bytes
 from readmit._errors import ReadmitError
 from readmit._fold import Head
 from readmit._model import (
@@ -140,7 +139,7 @@ class Epoch:
     @property
     def idempotency_key(self) -> str:
         """A stable key for this occurrence: the same in every epoch and after a restart, up to a compensation."""
-        return digest_bytes("idempotency", self.occurrence_id, str(self.head.compensations))[:32]
+        return self.head.idempotency_key
 
     def record_effect(
         self, state: Literal["not_sent", "rejected", "committed"], *, receipt: str = "", at: int | None = None

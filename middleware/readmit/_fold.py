@@ -1,4 +1,4 @@
-"""Heads are a fold over events: one function, used live, at restart, by `verify` and by the analysis of journals.
+"""Heads are a fold over events: one function, used live and at restart.
 
 A dimension is a field of the head and one branch of the fold. All else (effect, recovery, permits, debts, whether the
 occurrence is closed) is derived from the lanes.
@@ -6,11 +6,12 @@ occurrence is closed) is derived from the lanes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import get_args
 
 import msgspec
 
+from readmit._digest import digest_bytes
 from readmit._effect import Effect, EpochEffect, Recorded, compensations, epoch_effect, occurrence_effect
 from readmit._kept import kept
 from readmit._model import (
@@ -150,6 +151,11 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def compensations(self) -> int:
         """The newest epoch that was undone: a newer one gives the idempotency key a new generation."""
         return self.compensated_before(self.version + 1)
+
+    @property
+    def idempotency_key(self) -> str:
+        """What sends carry so that the service knows a repeat: 32 hex digits, the same until the effect was undone."""
+        return digest_bytes("idempotency", self.id, str(self.compensations))[:32]
 
     def compensated_before(self, place: int) -> int:
         """`compensations` as it stood at a place in the journal."""
@@ -363,8 +369,3 @@ def fold(head: Head, *events: AnyEvent) -> Head:
             if lanes.keys().isdisjoint(needed):
                 after.__dict__.update({name: known[name] for name in names if name in known})
     return after
-
-
-def fold_all(occurrence_id: str, events: Iterable[AnyEvent]) -> Head:
-    """The head of an occurrence from its events, in journal order."""
-    return fold(Head(id=occurrence_id), *events)

@@ -11,7 +11,6 @@ from datetime import timedelta
 
 from readmit import _findings, _outcome
 from readmit._acts import at_rest, awaited, epoch_of, equal, named, standing, stated, unmoved
-from readmit._digest import digest_bytes
 from readmit._effect import receipt
 from readmit._errors import OperatorError
 from readmit._fold import Head
@@ -226,8 +225,7 @@ _NOTHING = (EffectState.NOT_SENT, EffectState.REJECTED)
 
 
 def _question(head: Head, fence: int) -> _findings.Question:
-    key = digest_bytes("idempotency", head.id, str(head.compensations))[:32]
-    return _findings.Question(head.id, head.opened.tool, key, None, fence, receipt(head.effect))
+    return _findings.Question(head.id, head.opened.tool, head.idempotency_key, None, fence, receipt(head.effect))
 
 
 def _pending(head: Head, now: int, *, alive: bool) -> Pending:

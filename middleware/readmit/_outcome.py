@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from readmit import _findings
@@ -222,7 +222,7 @@ def reconciled(
     match finding:
         case _findings.Present(receipt=receipt):
             echoed = bool(receipt) and (question.occurrence_id in receipt or question.idempotency_key in receipt)
-            result = _stored(finding.result) if finding.has_result else None
+            result = _stored(finding.result, question) if finding.has_result else None
             strength = Strength.TESTIMONY if by else _findings.present_strength(echoed=echoed)
             return Reconciled(
                 at=at,
@@ -247,11 +247,16 @@ def reconciled(
             )
 
 
-def _stored(value: Any) -> bytes | None:
+def _stored(value: Any, question: _findings.Question) -> bytes | None:
+    """A result that was found; that it is there is recorded also where it cannot be stored."""
     try:
         return encode_result(value)
-    except Unstorable:
+    except Exception as why:  # of the result's own class, too
+        _log.warning(
+            "%s: the result that was found of occurrence %s cannot be recorded (%s): a repeat is told that its effect "
+            "is there, and gets no result.",
+            question.tool,
+            question.occurrence_id,
+            why,
+        )
         return None
-
-
-Hook = Callable[[_findings.Question], Any]

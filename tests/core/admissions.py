@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from readmit import Contract
 from readmit._admission import Admit, decide
 from readmit._contract import Policy
-from readmit._fold import Head, fold_all
+from readmit._fold import Head, fold
 from readmit._identity import Call
 from readmit._model import (
     Abandoned,
@@ -74,7 +74,7 @@ def denied_nothing(prior: Sequence[AnyEvent], event: Admitted) -> None:
 
 def explained(world: World, occurrence: str, prior: Iterable[AnyEvent], event: Admitted) -> None:
     """I6: the same decision comes out again, from the events before it and what the admission recorded."""
-    head = fold_all(occurrence, prior)
+    head = fold(Head(id=occurrence), *prior)
     request = event.request
     document = world.store.documents[event.contract]
     policy = Policy(version=request.policy_version, executor=request.executor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from readmit._fold import Head, fold_all
+from readmit._fold import Head, fold
 from readmit._model import (
     Admitted,
     AnyEvent,
@@ -134,4 +134,4 @@ def opened(*, read: bool = False) -> Opened:
 
 def head_of(events: Sequence[AnyEvent]) -> Head:
     """Folds them."""
-    return fold_all("occurrence", events)
+    return fold(Head(id="occurrence"), *events)

@@ -118,14 +118,18 @@ def opening(folder: Path) -> None:
     prepared, go = threading.Event(), threading.Event()
     real = _file._prepare
 
-    def slow(connection: sqlite3.Connection, path: Path) -> None:
+    def slow(connection: sqlite3.Connection, path: Path | None) -> None:
         prepared.set()
         go.wait(0.3)
         real(connection, path)
 
     _file._prepare = slow
     guard = Guard(journal=folder / "readmit.db")
-    pay = guard.tool(effect="write", name="pay")(lambda cents: cents)
+
+    @guard.tool(effect="write", name="pay")
+    def pay(cents: int) -> int:
+        return cents
+
     thread = threading.Thread(target=pay, args=(1,))
     thread.start()
     assert prepared.wait(10)

@@ -186,17 +186,31 @@ def test_a_file_that_another_program_has_open_is_left_as_it_is(path: Path) -> No
 
 def test_a_newer_journal_is_left_as_it_is(path: Path) -> None:
     SQLiteJournal(path).close()
-    foreign(path, "PRAGMA user_version = 2")
+    foreign(path, f"PRAGMA user_version = {_file.VERSION + 1}")
     before = content(path.parent)
-    refused(path, "of version 2", "knows up to 1", "update readmit", "nothing in it was changed")
+    refused(
+        path,
+        f"of version {_file.VERSION + 1}",
+        f"knows up to {_file.VERSION}",
+        "update readmit",
+        "nothing in it was changed",
+    )
+    assert content(path.parent) == before
+
+
+def test_a_journal_from_before_the_release_is_left_as_it_is(path: Path) -> None:
+    SQLiteJournal(path).close()
+    foreign(path, "PRAGMA user_version = 1")
+    before = content(path.parent)
+    refused(path, "of version 1", "before readmit was released", "put the file aside", "nothing in it was changed")
     assert content(path.parent) == before
 
 
 def test_a_version_that_is_only_in_the_log_is_seen(path: Path) -> None:
     journal = SQLiteJournal(path)
     other = sqlite3.connect(path, isolation_level=None)
-    other.execute("PRAGMA user_version = 2")
-    with pytest.raises(JournalUnavailable, match="of version 2"):
+    other.execute("PRAGMA user_version = 3")
+    with pytest.raises(JournalUnavailable, match="of version 3"):
         SQLiteJournal(path)
     other.close()
     journal.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from readmit._fold import Head, fold_all
+from readmit._fold import Head, fold
 from readmit._model import AnyEvent, EffectState
 from readmit.journal import Change, Journal, Stale
 from tests.journal.facts import (
@@ -54,10 +54,10 @@ def two(opener: Opener, tmp_path: Path) -> Iterator[tuple[Journal, Journal]]:
 def test_an_occurrence_is_what_its_events_say(journal: Journal) -> None:
     events: list[AnyEvent] = [opened(), admitted(journal.owner), ended(), delivered()]
     (head,) = journal.append([first("o1", *events[:2])], durable=True)
-    assert head == fold_all("o1", events[:2])
+    assert head == fold(Head(id="o1"), *events[:2])
 
     (head,) = journal.append([evidence("o1", *events[2:])], durable=False)
-    assert head == fold_all("o1", events) == journal.load("o1")
+    assert head == fold(Head(id="o1"), *events) == journal.load("o1")
     assert head.version == 4
 
 

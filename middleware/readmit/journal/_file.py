@@ -3,7 +3,9 @@
 `events` is the record and is only ever added to: a row has what was written of one occurrence in one transaction, under
 the place of its first event. Whoever decides has seen whole rows, so of two that decided on the same version both would
 write under the same place, and one is told. `heads` has a row for each open occurrence: what a call is looked up by. A
-head is always folded from its events, so the two cannot disagree about anything that matters.
+head is always folded from its events, so the two cannot disagree about anything that matters. `names` has what else an
+occurrence is found by (a key, a call id, a request, a permit), numbered, so that two who take one name at once collide.
+`documents` has the text of each contract once.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ if sys.platform == "darwin":
     import fcntl
 
 APPLICATION_ID = 0x72646D74  # "rdmt"
-VERSION = 1
+VERSION = 2
 PATIENCE = 10.0  # seconds to wait for another process that writes
 SCHEMA = (
     "CREATE TABLE events (occurrence TEXT NOT NULL, place INTEGER NOT NULL, events TEXT NOT NULL,"
@@ -92,13 +94,19 @@ def recognised(connection: sqlite3.Connection, path: Path | None) -> bool:
     """Whether the file is a journal; False for one that holds nothing yet.
 
     Raises:
-        JournalUnavailable: it is something else, or newer.
+        JournalUnavailable: it is something else, or of another version.
     """
     application, version = (connection.execute(f"PRAGMA {p}").fetchone()[0] for p in ("application_id", "user_version"))
     if application != APPLICATION_ID:
         if application or version or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
             raise _foreign(path)
         return False
+    if version < VERSION:
+        raise JournalUnavailable(
+            f"The journal {path} is of version {version}, written before readmit was released, and this readmit reads "
+            f"version {VERSION} only; nothing in it was changed. Effectful calls are not sent: put the file aside "
+            f"(calls it held may have had their effect), or {_ELSEWHERE}."
+        )
     if version > VERSION:
         raise JournalUnavailable(
             f"The journal {path} is of version {version}, and this readmit knows up to {VERSION}; nothing in it was "

@@ -150,8 +150,8 @@ def write(c: sqlite3.Cursor, plan: Plan) -> None:
 
 
 def single(plan: Plan) -> bool:
-    """Whether it is one row: SQLite makes a transaction of it."""
-    return len(plan.events) == 1 and not (plan.names or plan.closed or plan.opened)
+    """Whether it is one row and nothing to look at: SQLite makes a transaction of it."""
+    return len(plan.events) == 1 and not (plan.names or plan.closed or plan.opened or plan.unless)
 
 
 def matches(c: sqlite3.Cursor, query: Query) -> Matches:
