@@ -52,7 +52,8 @@ def discover(paths: Iterable[str | Path]) -> tuple[list[TraceFile], list[Reject]
     for given in paths:
         found = list(_expand(Path(given)))
         if not found:
-            rejects.append(Reject(Path(given), "nothing found at this path", records=0))
+            why = "a folder without files" if Path(given).is_dir() else "nothing found at this path"
+            rejects.append(Reject(Path(given), why, records=0))
         for path in found:
             real = path.resolve()
             if real in files:

@@ -90,7 +90,8 @@ def epoch_of(head: Head, epoch: int) -> int:
         OperatorError: the occurrence has no such epoch.
     """
     if not 1 <= epoch <= head.last_epoch:
-        raise OperatorError(f"Occurrence {head.id} has epochs 1 to {head.last_epoch}, not {epoch}.")
+        has = f"epochs 1 to {head.last_epoch}" if head.last_epoch else "no epoch yet: nothing was sent"
+        raise OperatorError(f"Occurrence {head.id} has no epoch {epoch}; it has {has}.")
     return epoch
 
 

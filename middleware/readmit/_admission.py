@@ -204,7 +204,13 @@ def _uncertain(contract: Contract, head: Head, epochs: Sequence[EpochEffect], no
     if blind < contract.blind_retries:  # row 15
         return Admit(Justification.BOUNDED_RETRY)
     remedies = ("reconcile", "accept", "compensate", "abandon")
-    return Refuse(Refusal.EFFECT_UNKNOWN, remedies=remedies)  # row 16
+    lacks = "its contract names an idempotency_key and no key_lifetime" if _lacks_lifetime(contract) else ""
+    return Refuse(Refusal.EFFECT_UNKNOWN, lacks, remedies=remedies)  # row 16
+
+
+def _lacks_lifetime(contract: Contract) -> bool:
+    """A key justifies a repeat only while the service keeps it, and how long that is nobody said."""
+    return contract.idempotency_key is not None and contract.key_lifetime is None
 
 
 def _may_have_acted(epoch: EpochEffect, contract: Contract) -> bool:

@@ -103,6 +103,10 @@ class Refused(ReadmitError):
     def for_model(self) -> str:
         """A plain text for a model: what is known, that repeating is impossible, who must act. Never an invitation."""
         said = _MODEL_VERDICTS if self._contradicted else _MODEL[self.reason]
+        if self.reason is Refusal.RECOVERY_PENDING and isinstance(self, RecoveryPending):
+            said = _SIGN_IN
+        if "reconcile" in self.remedies and "effect" not in said:
+            said += f" {_MODEL[Refusal.EFFECT_UNKNOWN]}"
         return f"{self.tool} was not run. {said} Reference: {self.occurrence_id}."
 
     @property
@@ -162,7 +166,8 @@ _CLASS: dict[Refusal, type[Refused]] = {
 
 _SAID: dict[Refusal, str] = {
     Refusal.CONFLICT: "this call carries the identity of another one, and not its arguments: give it one of its own",
-    Refusal.ALREADY_COMMITTED: "the effect is already there and its result cannot be given again",
+    Refusal.ALREADY_COMMITTED: "the effect is already there and its result cannot be given again; do not repeat the "
+    "call: once told, an equal one without a key= is another call",
     Refusal.DENIED: "a person denied this call",
     Refusal.ABANDONED: "an operator closed this call for good",
     Refusal.REENTRANT: "the call is already running further up in its own call stack",
@@ -179,6 +184,7 @@ _SAID: dict[Refusal, str] = {
 
 _VERDICTS = "its approval request was approved and denied, and nothing runs on either"
 _MODEL_VERDICTS = "People disagree about it. A person has to settle that; it will not be run."
+_SIGN_IN = "It waits for the user to sign in; nothing else moves it on."
 _PERSON = "A person has to decide before it can go on; asking again changes nothing."
 _MODEL: dict[Refusal, str] = {
     Refusal.CONFLICT: "It does not agree with an earlier call of the same identity. A person has to look at it.",

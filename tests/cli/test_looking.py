@@ -226,6 +226,16 @@ def test_usage_errors(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
         assert json.loads(capsys.readouterr().out)["exit_code"] == 2
 
 
+def test_what_looks_at_no_journal_takes_none(tmp_path: Path) -> None:
+    for command in ("demo", "analyze"):
+        done = readmit(command, "--journal", tmp_path / "j.db")
+        assert (done.code, "looks at no journal" in done.err) == (2, True)
+    done = readmit("analyze")
+    assert (done.code, "trace files, or folders" in done.err) == (2, True)
+    done = readmit("analyze", tmp_path)
+    assert (done.code, "a folder without files" in done.out) == (2, True)
+
+
 def test_help_documents_the_exit_codes_and_every_command() -> None:
     done = readmit("--help")
     assert done.code == 0

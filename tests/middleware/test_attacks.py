@@ -134,3 +134,16 @@ def test_a_request_names_whom_it_would_permit_and_a_result_is_its_callers(tmp_pa
 def test_a_contract_says_what_to_write_instead(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="write"):
         Contract(**given)
+
+
+def test_a_key_that_is_kept_for_no_known_time_justifies_nothing_and_that_is_said(tmp_path: Path) -> None:
+    guard = opened(tmp_path / "readmit.db")
+    happened: list[str] = []
+    contract = Contract(idempotency_key="Idempotency-Key")
+    pay = guard.tool(effect="write", name="pay", contract=contract)(loses_its_first_answer(happened))
+    with pytest.raises(OSError, match="lost"):
+        pay("o1")
+    with pytest.raises(ReplayRefused, match="names an idempotency_key and no key_lifetime"):
+        pay("o1")
+    assert happened == ["o1"]
+    guard.close()

@@ -141,3 +141,13 @@ def test_the_other_errors_survive_pickling(tmp_path: Any) -> None:
     for error in errors:
         other = pickle.loads(pickle.dumps(error))
         assert (type(other), str(other)) == (type(error), str(error))
+
+
+def test_a_model_is_told_of_an_effect_that_is_not_known_whatever_the_reason() -> None:
+    """Two gates are shut: that a person must approve is not all there is to say."""
+    consumed = full(Refusal.PERMIT_CONSUMED).for_model
+    assert "used by an earlier attempt" in consumed and "may have taken effect" in consumed
+    signs_in = full(Refusal.RECOVERY_PENDING).for_model
+    assert "to sign in" in signs_in and "may have taken effect" in signs_in
+    alone = refused("o-1", "pay", Refusal.PERMIT_EXPIRED, gates=("authority",), remedies=("approve", "abandon"))
+    assert "may have taken effect" not in alone.for_model

@@ -636,7 +636,7 @@ def test_an_operators_finding_needs_a_name_a_finding_and_an_epoch_that_exists(st
         reconcile(occurrence, Present("tx"), epoch=1)
     with pytest.raises(readmit.ReadmitError, match="A bool cannot say what was found"):
         reconcile(occurrence, True, epoch=1, by="bob")  # type: ignore[arg-type]
-    with pytest.raises(readmit.OperatorError, match="has epochs 1 to 1, not 2"):
+    with pytest.raises(readmit.OperatorError, match="has no epoch 2; it has epochs 1 to 1"):
         reconcile(occurrence, Present("tx"), epoch=2, by="bob")
     with pytest.raises(readmit.OperatorError, match="No reconcile hook of pay is loaded"):
         reconcile(occurrence)

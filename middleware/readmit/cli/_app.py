@@ -68,6 +68,8 @@ def launch(
     """
     session = Session(journal=journal or default_journal(), as_json=json, key_file=operator_key_file)
     try:
+        if tokens[:1] in (("demo",), ("analyze",)) and (journal or operator_key_file):
+            raise Stop(Exit.USAGE, f"{tokens[0]} looks at no journal: it takes neither --journal nor a key.")
         words = ["declare-unknown" if word == "declare_unknown" else word for word in tokens[:1]]
         function, bound, left = app.parse_args([*words, *tokens[1:]], exit_on_error=False, print_error=False)
         done = function(*bound.args, **bound.kwargs, **dict.fromkeys(left, session))

@@ -48,6 +48,8 @@ def analyze(*paths: Path, format: Literal["table", "json"] | None = None, sessio
         format: table for people, json for scripts; json also with --json.
         session: of this command line.
     """
+    if not paths:
+        raise Stop(Exit.USAGE, "Name what to analyse: trace files, or folders that hold them.")
     try:
         import duckdb  # noqa: F401
 

@@ -65,7 +65,10 @@ def _said(decision: Decision) -> NextCall:
         case Wait() | Reconcile():
             return NextCall("wait", "", "An equal call waits for the epoch that is in flight.")
         case Refuse(reason=Refusal.ALREADY_COMMITTED):
-            text = f"{_BY_ITSELF}, and it is then told that the effect is there; nothing is sent."
+            text = (
+                f"{_BY_ITSELF}, and it is then told that the effect is there; nothing is sent. "
+                "Once told, an equal call without a key is a new one."
+            )
             return NextCall("refuse", decision.reason, text)
         case Refuse():
             gates = f"; closed: {', '.join(decision.gates)}" if decision.gates else ""
