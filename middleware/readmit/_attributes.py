@@ -49,7 +49,9 @@ def identity(call: GuardedCall, head: Head) -> Attributes:
 def trigger(head: Head, *, repeat: bool) -> str:
     """What came between the last epoch and this call: the newest login, approval or operator's act, else a repeat."""
     since = (*head.authority, *head.effect, *head.record)
-    last = max((place for place, e in head.admission if isinstance(e, Admitted)), default=0) if since else 0
+    if not since:
+        return "repeat" if repeat else "call"
+    last = max((place for place, e in head.admission if isinstance(e, Admitted)), default=0)
     for place, event in sorted(since, key=lambda r: -r[0]):
         if place < last:
             break
@@ -66,6 +68,8 @@ _ASKED = {PermitSource.LOGIN: "login", PermitSource.APPROVAL: "approval"}
 def states(head: Head) -> Attributes:
     """The occurrence's effect and recovery, as they stand."""
     attributes: Attributes = {"readmit.recovery.state": str(head.recovery_state)}
+    if not (head.recovery or head.admission):
+        return attributes  # nothing has happened yet
     if (stopped := recovered(head)) is not None:
         attributes["readmit.recovery.kind"] = str(stopped.suspension)
     effect = head.effects()

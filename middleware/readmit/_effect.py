@@ -140,6 +140,9 @@ def epoch_effect(admitted: Admitted, recorded: Sequence[Recorded]) -> EpochEffec
     """What one epoch's own evidence says. Late evidence counts like any other: it settles this epoch only."""
     if not recorded:
         return EpochEffect(admitted, _epoch_evidence(admitted, (), None, None, ""), True, (), None, 0)
+    place, event = recorded[0]
+    if len(recorded) == 1 and isinstance(event, Ended) and event.epoch == admitted.epoch:
+        return _silent(admitted, event, place)
     started: dict[int, SendStarted] = {}
     observed: dict[int, list[tuple[int, Evidence]]] = {}
     ended: tuple[int, Ended] | None = None
@@ -176,6 +179,14 @@ def epoch_effect(admitted: Admitted, recorded: Sequence[Recorded]) -> EpochEffec
         ended=ended[1] if ended else None,
         committed_at=max(commits, default=0) if committed else 0,
     )
+
+
+def _silent(admitted: Admitted, ended: Ended, place: int) -> EpochEffect:
+    """An epoch of which nothing is recorded but its end: most are."""
+    evidence = _epoch_evidence(admitted, (), None, ended, "")
+    committed = evidence is not None and evidence.state is EffectState.COMMITTED
+    at = place if committed and ended.outcome is Outcome.RETURNED else 0
+    return EpochEffect(admitted, evidence, in_flight=False, sends=(), ended=ended, committed_at=at)
 
 
 def _send_evidence(observations: Iterable[Evidence]) -> Evidence:

@@ -7,6 +7,7 @@ occurrence is closed) is derived from the lanes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import get_args
 
 import msgspec
@@ -86,12 +87,13 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @kept
     def admissions(self) -> tuple[Admitted, ...]:
         """Epochs, oldest first."""
-        return tuple(e for _, e in self.admission if isinstance(e, Admitted))
+        return tuple([e for _, e in self.admission if isinstance(e, Admitted)])
 
     @kept
     def last_epoch(self) -> int:
         """The number of the newest epoch; 0 before the first."""
-        return max((a.epoch for a in self.admissions), default=0)
+        admissions = self.admissions
+        return admissions[-1].epoch if admissions else 0
 
     @kept
     def accept(self) -> Strength:
@@ -120,7 +122,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @kept
     def in_flight(self) -> tuple[Admitted, ...]:
         """Epochs that have not ended, been given up or lost their owner."""
-        return tuple(e.admitted for e in self.epochs() if e.in_flight)
+        return tuple([e.admitted for e in self._epochs if e.in_flight])
 
     @kept
     def returned(self) -> EpochEffect | None:
@@ -306,8 +308,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @kept
     def closed(self) -> bool:
         """Whether an equal call is a new occurrence (open and closed)."""
-        if self.debts() and not self.record and not self.authority:
-            return False  # somebody is owed the result, and nobody has ended it
+        if not self.record and not self.authority and (not self.effect or self.debts()):
+            return False  # nothing has ended, or somebody is owed the result; and nobody has closed it
         epochs = self.epochs()
         if any(e.in_flight for e in epochs):
             return False
@@ -365,7 +367,14 @@ def fold(head: Head, *events: AnyEvent) -> Head:
         lanes[lane] = (*(lanes.get(lane) or getattr(head, lane)), (place, event))
     after = msgspec.structs.replace(head, version=place, **lanes)
     if known := head.__dict__:
-        for needed, names in _WORKED_OUT_OF.items():
-            if lanes.keys().isdisjoint(needed):
-                after.__dict__.update({name: known[name] for name in names if name in known})
+        kept = after.__dict__
+        for name in _still_true(tuple(lanes)):
+            if name in known:
+                kept[name] = known[name]
     return after
+
+
+@cache
+def _still_true(lanes: tuple[str, ...]) -> tuple[str, ...]:
+    """What was worked out and stays so when something is added to these lanes."""
+    return tuple(name for needed, names in _WORKED_OUT_OF.items() if set(lanes).isdisjoint(needed) for name in names)

@@ -19,7 +19,7 @@ _ADD = "INSERT INTO events VALUES (?, ?, ?)"
 _TAKE = "INSERT INTO names VALUES (?, ?, ?)"
 _TAKE_NEXT = "INSERT INTO names SELECT ?1, ?2 + coalesce(max(ordinal), 0) + 1, ?3 FROM names WHERE name = ?1"
 _NEWEST = "SELECT * FROM (SELECT name, ordinal, occurrence FROM names WHERE name = ?{} ORDER BY ordinal DESC LIMIT 1)"
-_TAKEN_SINCE = "SELECT 1 FROM names WHERE name = ? AND ordinal > ?"
+_TAKEN_SINCE = "SELECT name FROM names WHERE name = ? AND ordinal > ?"
 _EQUAL = "heads WHERE slot = ?1 AND signature = ?2 AND digest = ?3"
 _OTHERS = "heads WHERE slot = ?1 AND signature"
 _OPEN_NOW = (
@@ -136,9 +136,10 @@ def write(c: sqlite3.Cursor, plan: Plan) -> None:
         for (occurrence,) in execute(_OPEN_NOW, (slot, signature, digest)).fetchall():
             if occurrence not in beside:
                 raise Stale(f"{occurrence} was opened meanwhile")
-    for seen in plan.unless:
-        if execute(_TAKEN_SINCE, seen).fetchone():
-            raise Stale(f"{seen[0]} was taken meanwhile")
+    if plan.unless:
+        names = [value for seen in plan.unless for value in seen]
+        if taken := execute(_taken_since(len(plan.unless)), names).fetchone():
+            raise Stale(f"{taken[0]} was taken meanwhile")
     for name in plan.names:
         execute(_TAKE if name[1] else _TAKE_NEXT, name)
     for key in plan.closed:
@@ -188,6 +189,11 @@ def _lookup(names: int) -> str:
             *(_NEWEST.format(n + 4) for n in range(names)),
         )
     )
+
+
+@lru_cache
+def _taken_since(names: int) -> str:
+    return " UNION ALL ".join([_TAKEN_SINCE] * names)
 
 
 def _index(plan: Plan, before: Head, head: Head) -> None:
