@@ -181,6 +181,8 @@ class World:
                         if isinstance(event, Admitted):
                             assert live is not None
                             admitted(self, live, before.get(change.occurrence_id), change, event)
+                            # Until its body runs, which time that ran out meanwhile can prevent.
+                            self.truth[change.occurrence_id, event.epoch] = EpochTruth("cancelled first")
                     case _:
                         pass
         return heads
