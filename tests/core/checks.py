@@ -76,7 +76,8 @@ def _over(world: World, occurrence: str) -> bool:
     good = bool(fates) and all(f in FATES and FATES[f].known is Known.DONE for f in fates)
     ledger = world.owed(occurrence)
     told = ledger.told and not ledger.here and not ledger.gone
-    return good and bool(told) and occurrence not in world.touched
+    late = world.forgotten.union(c.occurrence_id for notes in world.noted.values() for c in notes)
+    return good and bool(told) and occurrence not in world.touched and occurrence not in late
 
 
 def finished(world: World, live: Live, fate: str) -> bool:

@@ -122,6 +122,12 @@ def actions(world: World) -> Iterator[tuple[str, Action]]:
                 yield f"{caller} enters the run again", partial(World.enter_again, caller=caller)
     for caller, active in world.active.items():
         yield from _of_call(world, caller, active)
+    for owner in world.noted:
+        yield f"notes of {owner} are written", partial(World.flush, owner=owner)
+        yield (
+            f"{owner} is killed",
+            partial(World.crash, caller=int(owner.removeprefix("owner ").partition(".")[0]), acts=False),
+        )
     if world.acts < scenario.most_acts:
         for name, done in people.acts(world):
             if name.split()[0] in scenario.acts:
@@ -162,6 +168,11 @@ def _key(world: World) -> bytes:
         ledger = world.owed(occurrence)
         parts.append(repr((ledger.here, ledger.gone, ledger.told > 0, world.fences.get(occurrence, 0))).encode())
         parts.append(repr((occurrence in world.touched, sorted(world.epochs(occurrence)))).encode())
+    for owner, notes in sorted(world.noted.items()):
+        parts += [
+            owner.encode(),
+            *(f"{c.occurrence_id} {[type(e).__name__ for e in c.events]}".encode() for c in notes),
+        ]
     for name, taken in sorted(world.store.names.items()):
         parts.append(f"{name} {len(taken)} {taken[-1][1]}".encode())
     parts += sorted(_call(world, active) for active in world.active.values())

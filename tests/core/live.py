@@ -61,7 +61,7 @@ class Live:
         self.step: Step | None = None
         self.done: Done | None = None
         self.error: BaseException | None = None
-        self.journal = MemoryJournal(world.store, active.owner, self._noted)
+        self.journal = MemoryJournal(world.store, active.owner, self._noted, world.noted.get(active.owner, ()))
         scenario, ids = world.scenario, count(1)
         declaration = scenario.declaration
         ports = Ports(
@@ -86,7 +86,7 @@ class Live:
 
     def _noted(self, change: Change) -> None:
         if self._fed and not self.again:  # not when it is collected as garbage: its caller is still there
-            self.world.write(self, [change])
+            self.world.note(self, change)
 
     def feed(self, answer: Answer) -> None:
         """One step further."""

@@ -95,15 +95,23 @@ class MemoryJournal:
         store: what all owners share.
         owner: the token of this one.
         noted: called with each note; by default it is written at once.
+        waiting: what this owner has noted and not written yet: it counts as written, for this owner.
     """
 
     name = "memory"
 
-    def __init__(self, store: Store, owner: str, noted: Callable[[Change], None] | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        owner: str,
+        noted: Callable[[Change], None] | None = None,
+        waiting: Sequence[Change] = (),
+    ) -> None:
         self.store = store
         self.owner = owner
         self.dead: frozenset[str] | None = None  # who was dead at a moment that is lived through again
         self._noted = noted
+        self._waiting = waiting
 
     def alive(self, owner: str) -> bool:
         return owner not in (self.store.dead if self.dead is None else self.dead)
@@ -114,12 +122,17 @@ class MemoryJournal:
         for name in query.names:
             if taken := store.names.get(name):
                 ordinal, occurrence = taken[-1]
-                named[name] = (ordinal, store.heads[occurrence])
-        equal = store.equal(query.slot, query.signature, query.digest)
-        return Found(named, equal, store.other_signature(query.slot, query.signature))
+                named[name] = (ordinal, self._known(store.heads[occurrence]))
+        equal = [self._known(head) for head in store.equal(query.slot, query.signature, query.digest)]
+        others = [self._known(head) for head in store.other_signature(query.slot, query.signature)]
+        return Found(named, equal, others)
+
+    def _known(self, head: Head) -> Head:
+        return fold(head, *[e for change in self._waiting if change.occurrence_id == head.id for e in change.events])
 
     def load(self, occurrence_id: str) -> Head | None:
-        return self.store.heads.get(occurrence_id)
+        head = self.store.heads.get(occurrence_id)
+        return None if head is None else self._known(head)
 
     def append(self, changes: Sequence[Change], *, durable: bool) -> list[Head]:
         return self.store.apply(changes)

@@ -266,8 +266,8 @@ MUTATIONS = (
     Mutation(
         "two equal first calls that race cannot both be minted",
         "_call.py",
-        "beside, unless = self.seen if",
-        'beside, unless = (type("All", (), {"__contains__": lambda *_: True})(), self.seen.unless) if',
+        "beside = self.seen.beside if",
+        'beside = type("All", (), {"__contains__": lambda *_: True})() if',
         explored("nobody helps"),
     ),
 )

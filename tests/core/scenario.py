@@ -64,6 +64,7 @@ class Scenario:
     calls: int = 4  # at most, in one history
     most_acts: int = 3  # at most, in one history
     gates: bool = True  # whether others can act between a decision and its being written
+    late_notes: bool = False  # what may wait is known to its own process alone, until that writes it or dies
     remote: str = "plain"  # or `idempotent`, `keyed`
     depth: int = 8
     deeper: int = 10

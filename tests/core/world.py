@@ -16,7 +16,7 @@ from readmit._findings import Absent, Finding, Present, Unclear
 from readmit._fold import Head
 from readmit._model import Admitted, Joined
 from readmit._steps import Append, Ask, Execute, Find, Load, Sleep
-from readmit.journal import Stale
+from readmit.journal import Change, Stale
 from tests.core.admissions import admitted, left_open
 from tests.core.checks import acted, begun, finished
 from tests.core.live import START, Active, Answer, Live, Taken
@@ -62,6 +62,8 @@ class World:
     ledger: dict[str, Ledger] = field(default_factory=dict)
     fences: dict[str, int] = field(default_factory=dict)  # epochs for which a finding stands in, all where it is there
     touched: frozenset[str] = frozenset()  # occurrences that a person has settled or closed
+    noted: dict[str, tuple[Change, ...]] = field(default_factory=dict)  # by owner: what waits to be written
+    forgotten: frozenset[str] = frozenset()  # whose deliveries nobody can count: one was not, or not yet, written
     left: dict[int, tuple[str, ...]] = field(default_factory=dict)  # why a call must not become a new occurrence
     withheld: frozenset[int] = frozenset()  # calls that began after an equal one was denied
     keys: dict[str, int] = field(default_factory=dict)  # what the remote remembers, since when
@@ -162,11 +164,25 @@ class World:
         )
 
     def _appended(self, live: Live, step: Append) -> Answer:
+        notes = self.noted.get(live.active.owner, ())
         try:
-            heads = self.write(live, step.changes)
+            heads = self.write(live, [*notes, *step.changes])
         except Stale:
             return Answer("raised", Stale, self.now, self.store.dead)
-        return Answer("value", heads, self.now, self.store.dead)
+        self.noted.pop(live.active.owner, None)
+        return Answer("value", heads[len(notes) :], self.now, self.store.dead)
+
+    def note(self, live: Live, change: Change) -> None:
+        """Evidence that may wait: written at once, or when its time comes."""
+        if self.scenario.late_notes:
+            owner = live.active.owner
+            self.noted[owner] = (*self.noted.get(owner, ()), change)
+        else:
+            self.write(live, [change])
+
+    def flush(self, owner: str) -> None:
+        """What an owner has noted is written: by the thread that does so, or as the process ends."""
+        self.write(None, self.noted.pop(owner))
 
     def write(self, live: Live | None, changes: Any) -> list[Head]:
         """Writes to the journal, and looks at what is written."""
@@ -216,7 +232,9 @@ class World:
     def crash(self, caller: int, *, acts: bool) -> None:
         """The process of a caller dies where it stands."""
         active = self.active.pop(caller, None)
-        self.store.dead |= {self.owner(caller)}
+        owner = self.owner(caller)
+        self.store.dead |= {owner}
+        self.forgotten |= {change.occurrence_id for change in self.noted.pop(owner, ())}
         self.lives[caller] = self.lives.get(caller, 0) + 1
         self.runs.pop(caller, None)
         if active is None:
@@ -245,6 +263,8 @@ class World:
             taken = tuple(sorted((which, frozenset(n)) for which, n in live.run._taken.items()))
             self.runs[active.caller] = (taken, frozenset(live.run.done))
         executed, joined = call._executed, call._waiting is not None
+        if any(c.occurrence_id == occurrence for o, notes in self.noted.items() if o != active.owner for c in notes):
+            self.forgotten |= {occurrence}  # whose debt it settled cannot be known yet
         if finished(self, live, self._fate_of(live)):
             gone = bool(self.owed(occurrence).gone) and not (executed or joined)
             self.owe(occurrence, told=1, here=-1 if executed or joined else 0, gone=-1 if gone else 0)
