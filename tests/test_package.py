@@ -19,7 +19,7 @@ PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("u
 
 PURE = [
     *("_model", "_canonical", "_digest", "_result", "_identity", "_contract", "_evidence", "_effect", "_authority"),
-    *("_fold", "_admission", "_call", "_epoch", "_outcome", "_findings", "_steps"),
+    *("_fold", "_admission", "_correlate", "_call", "_epoch", "_outcome", "_findings", "_steps"),
 ]
 FORBIDDEN = ["opentelemetry", "sqlite3", "duckdb", "wrapt", "httpx", "httpx2", "httpcore", "httpcore2", "psycopg"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from readmit._context import bind, occurrence, run, scope
 from readmit._contract import Approval, Contract, NotSent, Rejected
+from readmit._correlate import CallResult, Conflict, Correlation, CorrelationConflict, PendingCall, correlate
 from readmit._default import (
     abandon,
     accept,
@@ -42,7 +43,11 @@ __all__ = [
     "Approval",
     "ApprovalRequired",
     "AsyncGuardedTransport",
+    "CallResult",
+    "Conflict",
     "Contract",
+    "Correlation",
+    "CorrelationConflict",
     "DigestError",
     "Epoch",
     "Guard",
@@ -52,6 +57,7 @@ __all__ = [
     "OccurrenceConflict",
     "OperatorError",
     "Pending",
+    "PendingCall",
     "Present",
     "Question",
     "ReadmitError",
@@ -68,6 +74,7 @@ __all__ = [
     "bind",
     "compensate",
     "configure",
+    "correlate",
     "current",
     "declare_unknown",
     "deny",

@@ -9,6 +9,7 @@ The tree::
     │   ├── ReplayRefused        effect: a repeat has no justification
     │   └── OccurrenceConflict   identity: the same call, with other arguments or another signature
     ├── JournalUnavailable       the journal cannot be opened or written
+    ├── CorrelationConflict      results contradict each other, or the calls that they are to answer
     └── OperatorError            an operator's call does not fit what the journal holds
 
 A call whose approval request still waits raises `ApprovalRequired` each time, with the same `request_id`; its `reason`
