@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from readmit._errors import OperatorError
 from readmit._fold import Head
 from readmit._identity import equal_calls, slot
-from readmit._model import AnyEvent, OwnerLost, Permit, PermitState
+from readmit._model import AnyEvent, EffectState, OwnerLost, Permit, PermitState
 from readmit.journal import Change
 
 if TYPE_CHECKING:
@@ -83,6 +83,9 @@ class Acts:
         self.ports().spans.act(operation, head, attributes)
 
 
+_NOTHING = (EffectState.NOT_SENT, EffectState.REJECTED)
+
+
 def epoch_of(head: Head, epoch: int) -> int:
     """An epoch that somebody names.
 
@@ -126,6 +129,31 @@ def standing(epoch: int) -> Callable[[Head], None]:
         if effect.compensated_at and effect.covered >= epoch:
             raise OperatorError(
                 f"Epochs 1 to {epoch} of occurrence {present.id} were compensated before: nothing was undone twice."
+            )
+
+    return check
+
+
+def doubtful(head: Head) -> bool:
+    """Whether the effect is unknown, or known too weakly for the contract."""
+    effect = head.effects()
+    weak = effect.state in _NOTHING and effect.strength is not None and effect.strength.rank < head.accept.rank
+    return effect.state is EffectState.UNKNOWN or weak
+
+
+def acceptable(epoch: int) -> Callable[[Head], None]:
+    """As `unmoved`, and that there is something to accept: nobody is to believe that a repeat will be made."""
+    moved = unmoved(epoch)
+
+    def check(present: Head) -> None:
+        moved(present)
+        if present.denied:
+            raise OperatorError(f"Occurrence {present.id} was denied: nothing runs again, whatever is accepted.")
+        if not doubtful(present):
+            effect = present.effects()
+            raise OperatorError(
+                f"What occurrence {present.id} did is known ({effect.state} {effect.finding}".rstrip()
+                + "): there is nothing to accept."
             )
 
     return check

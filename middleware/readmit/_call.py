@@ -508,7 +508,7 @@ class GuardedCall:
             (s.id for s in head.waiting if s.suspension is RecoveryKind.CONFIRMATION and not head.answered(s)), None
         )
         if refuse.ask:
-            events.append(self._asked(head, opened.now))
+            events.append(self._asked(head, opened.now, (yield from self._shown())))
             request_id = events[0].id  # type: ignore[union-attr]
         events.append(
             Decided(at=opened.now, admission=admission, decision="refuse", refusal=refuse.reason, detail=refuse.detail)
@@ -537,7 +537,17 @@ class GuardedCall:
         _log.warning("%s", error)
         raise error
 
-    def _asked(self, head: Head, now: int) -> Suspended:
+    def _shown(self) -> Generator[Step, Any, str]:
+        """The call in the tool's own words, for the person who is asked."""
+        show = None if self.tool.approval is None else self.tool.approval.show
+        text = "" if show is None else (yield from self._hook(show))
+        if not isinstance(text, str):
+            raise TypeError(
+                f"{self.tool.name}: show= returned {text!r}; return the text that a person approves. Nothing was run."
+            )
+        return text
+
+    def _asked(self, head: Head, now: int, shown: str) -> Suspended:
         """A confirmation request: what the person will be shown, and what the approval will be bound to."""
         approval = self.tool.approval or Approval()
         return Suspended(
@@ -547,6 +557,7 @@ class GuardedCall:
             epoch=head.last_epoch,
             conditions=("approve",),
             lifetime=nanoseconds(approval.expires),
+            shown=shown,
             binding=Binding(
                 subject=self.request.principal,
                 tool=self.tool.name,

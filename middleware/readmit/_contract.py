@@ -191,6 +191,8 @@ class Approval:
         when: called with the bound arguments; a call for which it returns `False` needs no person, any other does.
         target: called with the bound arguments; returns the state the person saw (an ETag, a version). If it differs
             at dispatch the approval is stale.
+        show: called with the bound arguments; returns the text by which a person knows what they approve. The journal
+            keeps it, and `pending`, `show` and `approve` print it; without it they have only the arguments' digest.
 
     Raises:
         ValueError: `expires` is not longer than zero.
@@ -203,6 +205,7 @@ class Approval:
     expires: timedelta = timedelta(hours=1)
     when: Callable[[Mapping[str, Any]], bool] | None = None
     target: Callable[[Mapping[str, Any]], object] | None = None
+    show: Callable[[Mapping[str, Any]], str] | None = None
 
     def __post_init__(self) -> None:
         if self.expires <= timedelta(0):

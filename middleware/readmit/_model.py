@@ -311,6 +311,7 @@ class Suspended(Event, tag="suspended", frozen=True, kw_only=True):
     conditions: tuple[str, ...] = ()
     binding: Binding | None = None  # what a confirmation shows
     lifetime: int | None = None  # nanoseconds a granted approval holds
+    shown: str = ""  # the call, in the words that the tool has for a person
 
 
 class Granted(Event, tag="granted", frozen=True, kw_only=True):

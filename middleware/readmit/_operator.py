@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from readmit import _findings, _outcome
-from readmit._acts import at_rest, awaited, epoch_of, equal, named, standing, stated, unmoved
+from readmit._acts import acceptable, at_rest, awaited, doubtful, epoch_of, equal, named, standing, stated, unmoved
 from readmit._effect import receipt
 from readmit._errors import OperatorError
 from readmit._fold import Head
@@ -36,6 +36,7 @@ class Pending:
         recovery: `suspended` or `satisfied` with its kind, or `clear`.
         age: since it was opened.
         request_id: the approval request that waits for a verdict.
+        shown: what it asks for, in the tool's own words (`Approval(show=…)`).
         remedies: what can end it.
     """
 
@@ -48,6 +49,7 @@ class Pending:
     recovery: str
     age: timedelta
     request_id: str | None
+    shown: str
     remedies: tuple[str, ...]
 
 
@@ -126,7 +128,8 @@ class Operator(Verdicts):
             via: through what they act.
 
         Raises:
-            OperatorError: no such occurrence or epoch, an epoch is in flight, or one is newer and was not looked at.
+            OperatorError: no such occurrence or epoch, an epoch is in flight, or one is newer and was not looked at;
+                what it did is known, or the call was denied.
             ValueError: `by` or `statement` is empty.
         """
         named(by)
@@ -135,7 +138,7 @@ class Operator(Verdicts):
         event = Accepted(
             at=ports.clock(), id=ports.new_id(), epoch=epoch_of(head, epoch), by=by, statement=statement, via=via
         )
-        self._record("accept", head, event, check=unmoved(epoch))
+        self._record("accept", head, event, check=acceptable(epoch))
 
     def compensate(self, occurrence_id: str, *, epoch: int, by: str, via: str = "api") -> None:
         """The effect was undone, and nothing can still arrive. A `compensate=` hook, where loaded, undoes it first.
@@ -221,9 +224,6 @@ class Operator(Verdicts):
         self._record("abandon", head, event, names=names, check=unmoved(head.last_epoch))
 
 
-_NOTHING = (EffectState.NOT_SENT, EffectState.REJECTED)
-
-
 def _question(head: Head, fence: int) -> _findings.Question:
     return _findings.Question(head.id, head.opened.tool, head.idempotency_key, None, fence, receipt(head.effect))
 
@@ -233,10 +233,9 @@ def _pending(head: Head, now: int, *, alive: bool) -> Pending:
     waiting = [s for s in head.waiting if not head.answered(s)]
     request = next((s for s in waiting if s.suspension is RecoveryKind.CONFIRMATION), None)
     remedies: list[str] = ["sign_in" if s.suspension is RecoveryKind.CHALLENGE else "approve" for s in waiting]
-    weak = effect.state in _NOTHING and effect.strength is not None and effect.strength.rank < head.accept.rank
     if head.in_flight and alive:
         remedies.append("declare_unknown")
-    elif effect.state is EffectState.UNKNOWN or weak:  # a denial is terminal: nothing runs again, whatever is accepted
+    elif doubtful(head):  # a denial is terminal: nothing runs again, whatever is accepted
         remedies += ["reconcile", *([] if head.denied else ["accept"]), "compensate", "abandon"]
     else:
         remedies.append("abandon")
@@ -251,5 +250,6 @@ def _pending(head: Head, now: int, *, alive: bool) -> Pending:
         recovery=f"{head.recovery_state}" + (f" ({kinds})" if kinds else ""),
         age=timedelta(microseconds=max(0, now - opened.at) // 1000),
         request_id=request.id if request is not None else None,
+        shown=request.shown if request is not None else "",
         remedies=tuple(remedies),
     )

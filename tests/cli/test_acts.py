@@ -225,7 +225,7 @@ AGAIN = "Nothing runs by itself: the program has to make the call again"
         (("reconcile", "{unknown}", "--epoch", "1", "--present", "r", "--result", "1"), "gets the recorded result"),
         (("reconcile", "{unknown}", "--epoch", "1", "--present", "r"), "it is then told that the effect is there"),
         (("reconcile", "{unknown}", "--epoch", "1", "--unclear", "r"), "still refused (effect_unknown; closed: eff"),
-        (("compensate", "{unknown}", "--epoch", "1"), "still refused (permit_missing; closed: effect)"),
+        (("compensate", "{unknown}", "--epoch", "1"), "it is not run, and asks for an approval (permit_missing)"),
         (("abandon", "{unknown}", "--statement", "x"), "This one is closed: an equal call is a new occurrence."),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",

@@ -38,13 +38,18 @@ def test_an_agent_without_a_terminal_is_refused(scene: Scene, capsys: pytest.Cap
     assert scene.events() == before
 
 
-@pytest.mark.parametrize("answer", ["", "y", "yes please"])
-def test_only_yes_is_a_yes(scene: Scene, answer: str) -> None:
+@pytest.mark.parametrize("answers", [[""], ["y", "y"], ["y", ""], ["yes please"]], ids=" ".join)
+def test_only_yes_is_a_yes(scene: Scene, answers: list[str]) -> None:
     before = scene.events()
-    done = at_terminal(*acts(scene)[0], "--journal", scene.journal, types=[answer])
+    done = at_terminal(*acts(scene)[0], "--journal", scene.journal, types=answers)
     assert done.code == 4
     assert "Nothing was recorded" in done.out
     assert scene.events() == before
+
+
+def test_a_y_is_asked_about_once_more(scene: Scene) -> None:
+    done = at_terminal(*acts(scene)[0], "--journal", scene.journal, types=["y", "yes"])
+    assert done.code == 0, done.out
 
 
 def set_key(scene: Scene, *, types: tuple[str, ...] = ()) -> str:

@@ -46,6 +46,7 @@ def test_pending_for_scripts(scene: Scene) -> None:
         "state": "unknown",
         "recovery": "clear",
         "request_id": None,
+        "shown": "",
         "remedies": ["reconcile", "accept", "compensate", "abandon"],
     }
     assert release["request_id"] == scene.request
@@ -80,6 +81,7 @@ def test_pending_keeps_words_and_ids_whole_however_long_the_ids_are(length: int,
             recovery="suspended (confirmation)",
             age=timedelta(seconds=3),
             request_id=None,
+            shown="",
             remedies=("approve", "abandon"),
         )
         for id in ids

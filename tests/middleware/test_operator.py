@@ -628,6 +628,46 @@ def test_an_operator_records_what_was_found(stage: Stage) -> None:
     assert attributes(stage.spans("reconcile")[0])["readmit.epoch"] == 1
 
 
+def test_what_is_known_cannot_be_accepted(stage: Stage) -> None:
+    """Nobody is to believe that a repeat will be made where none will."""
+    tool = Tool(stage.guard)
+    tool.lost("ann")
+    occurrence = stage.waiting().occurrence_id
+    stage.guard.reconcile(occurrence, Present("tx"), epoch=1, by="bob")
+    with pytest.raises(readmit.OperatorError, match=r"known \(reconciled present\): there is nothing to accept"):
+        stage.guard.accept(occurrence, epoch=1, by="bob", statement="twice is fine")
+
+
+def test_what_was_denied_cannot_be_accepted(stage: Stage) -> None:
+    tool = Tool(stage.guard, approval=True)
+    asked = tool.refused("ann").request_id
+    assert asked is not None
+    stage.guard.approve(asked, by="bob")
+    tool.lost("ann")
+    again = tool.refused("ann").request_id
+    assert again is not None
+    stage.guard.deny(again, by="bob")
+    with pytest.raises(readmit.OperatorError, match="was denied: nothing runs again"):
+        stage.guard.accept(stage.waiting().occurrence_id, epoch=1, by="bob", statement="twice is fine")
+
+
+def test_a_person_sees_what_the_tool_says_that_it_is_asked_for(stage: Stage) -> None:
+    show = lambda arguments: f"pay {arguments['cents']} to {arguments['to']}"  # noqa: E731
+    tool = Tool(stage.guard, approval=Approval(show=show))
+    asked = tool.refused("ann").request_id
+    assert (stage.waiting().shown, stage.waiting().request_id) == ("pay 5 to ann", asked)
+    (head,) = stage.heads()
+    assert head.confirmation is not None and head.confirmation.shown == "pay 5 to ann"
+
+
+@pytest.mark.parametrize("show", [lambda arguments: None, lambda arguments: 1 / 0], ids=["no text", "fails"])
+def test_a_text_that_cannot_be_shown_runs_nothing(stage: Stage, show: Callable[[Any], Any]) -> None:
+    tool = Tool(stage.guard, approval=Approval(show=show))
+    with pytest.raises((TypeError, ZeroDivisionError), match=r"show= returned None|division"):
+        tool.pay("ann")
+    assert (tool.done, stage.guard.pending()) == ([], [])
+
+
 def test_an_operators_finding_needs_a_name_a_finding_and_an_epoch_that_exists(stage: Stage) -> None:
     tool = Tool(stage.guard)
     tool.lost("ann")

@@ -185,7 +185,8 @@ def abandon(id: str, /, *, by: str, statement: str = "", session: Given) -> int:
             None,
             meaning="It is closed for good; nothing is undone at the service, and a later equal call is a new one.",
         )
-        act = replace(act, shown=(*act.shown, ("statement", statement or None)))
+        notes = ("It is closed for good already: nothing will change.",) if head.abandoned else ()
+        act = replace(act, shown=(*act.shown, ("statement", statement or None)), notes=notes)
         via = consent(session, act)
         guard.abandon(head.id, by=by, statement=statement, via=via)
         return recorded(session, guard, act, via, [head.id])
@@ -212,6 +213,7 @@ def _asked(head: Head, asked: Suspended) -> tuple[tuple[str, str | None], ...]:
     return (
         ("request", asked.id),
         ("occurrence", head.id),
+        ("asks for", asked.shown or None),
         ("tool", bound.tool if bound else opened.tool),
         ("scope", opened.scope),
         ("principal", bound.subject if bound else opened.principal),

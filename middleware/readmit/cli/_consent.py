@@ -72,11 +72,15 @@ def asked(session: Session, question: str) -> None:
     Raises:
         Stop: any other answer, or none.
     """
-    session.err.print(Text.assemble(question, " Type ", ("yes", "bold"), ": "), end="")
-    try:
-        answer = sys.stdin.readline()
-    except KeyboardInterrupt:
-        answer = ""
+    answer = ""
+    for _ in range(2):  # a `y` is too little, and asked about once more
+        session.err.print(Text.assemble(question, " Type ", ("yes", "bold"), ": "), end="")
+        try:
+            answer = sys.stdin.readline()
+        except KeyboardInterrupt:
+            answer = ""
+        if answer.strip().lower() != "y":
+            break
     if answer.strip() != "yes":
         raise Stop(Exit.NOT_CONFIRMED, f"{answer.strip() or 'nothing'!r} is not yes. Nothing was recorded.")
 
@@ -99,7 +103,7 @@ def panel(act: Act) -> Panel:
 
 def _ask(session: Session, act: Act) -> None:
     session.err.print(panel(act))
-    asked(session, f"Record this {act.operation}?")
+    asked(session, "Record this?")
 
 
 def _from_file(path: Path) -> str:

@@ -17,7 +17,7 @@ Given = Annotated[Session, Parameter(parse=False)]
 def pending(*, session: Given) -> int:
     """List every open occurrence, oldest first, with what can end it.
 
-    Ids are shortened to what no other of the journal begins with; every command takes them so.
+    Ids are shortened to what no other of its kind in the journal begins with; every command takes them so.
     """
     with session.guard() as guard:
         entries = guard.pending()

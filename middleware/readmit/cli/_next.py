@@ -70,6 +70,12 @@ def _said(decision: Decision) -> NextCall:
                 "Once told, an equal call without a key is a new one."
             )
             return NextCall("refuse", decision.reason, text)
+        case Refuse(ask=True):
+            text = (
+                f"{_BY_ITSELF}: it is not run, and asks for an approval ({decision.reason}); once that is given, the "
+                "next one is."
+            )
+            return NextCall("refuse", decision.reason, text)
         case Refuse():
             gates = f"; closed: {', '.join(decision.gates)}" if decision.gates else ""
             return NextCall("refuse", decision.reason, f"An equal call is still refused ({decision.reason}{gates}).")

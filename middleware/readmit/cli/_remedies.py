@@ -22,9 +22,10 @@ _ALL = {
         "authenticated{principal} --scope {scope}",
     ),
     "approve": Remedy(
-        "Say yes or no to the request. A yes is good for one dispatch of exactly this call.",
+        "Say yes to the request: good for one dispatch of exactly this call.",
         "approve {request} --by NAME",
     ),
+    "deny": Remedy("The other verdict. It is terminal.", "deny {request} --by NAME"),
     "reconcile": Remedy(
         "Look at the service whether the effect is there, and record what you found: --present, --absent or --unclear.",
         "reconcile {id} --epoch {epoch} --by NAME --present RECEIPT",

@@ -21,6 +21,7 @@ from readmit.cli._remedies import remedy
 from readmit.cli._text import age, called, clean, since, when
 from readmit.cli._view import View
 
+_UNBROKEN = "\N{NO-BREAK SPACE}"
 WIDE = 110  # columns from which every lane gets a column of its own
 _COLOUR = {
     "unknown": "bold red",
@@ -64,10 +65,13 @@ def pending_table(entries: Sequence[Pending], short: Mapping[str, str], more: st
         scope = clean(entry.scope) + (f" · {clean(entry.principal)}" if entry.principal is not None else "")
         asks = Text()
         if entry.request_id is not None:
-            asks = Text.assemble("\nrequest ", (short[entry.request_id], "bold"))
+            shown = f"\n{clean(entry.shown)}" if entry.shown else ""
+            asks = Text.assemble("\nrequest ", (short[entry.request_id], "bold"), shown)
         table.add_row(
             Text.assemble(
-                (short[entry.occurrence_id], "bold"), f"\n{clean(entry.tool)}\n", (f"{scope}, {age(entry.age)}", "dim")
+                (short[entry.occurrence_id], "bold"),
+                f"\n{clean(entry.tool)}\n",
+                (f"{scope}, {age(entry.age).replace(' ', _UNBROKEN)}", "dim"),
             ),
             Text.assemble(_known(entry), "\n", state(entry.recovery)),
             Text.assemble(", ".join(entry.remedies), asks),
@@ -228,7 +232,10 @@ def _ends(view: View, more: str) -> RenderableType:
     if view.pending is None:
         return Text("It is closed: nothing has to be done.", style="dim")
     lines: list[RenderableType] = [Text("what can end it", style="bold")]
-    for name in view.pending.remedies:
+    remedies = list(view.pending.remedies)
+    if view.pending.request_id is not None:
+        remedies.insert(remedies.index("approve") + 1, "deny")
+    for name in remedies:
         known = remedy(name, view.pending, short=view.short)
         lines.append(Padding(Text.assemble((name, "bold"), f"  {known.meaning}"), (0, 0, 0, 2)))
         lines.append(Text(f"    {called()} {known.command}{more}", style="cyan", no_wrap=True, overflow="ignore"))
