@@ -204,13 +204,12 @@ def _uncertain(contract: Contract, head: Head, epochs: Sequence[EpochEffect], no
     if blind < contract.blind_retries:  # row 15
         return Admit(Justification.BOUNDED_RETRY)
     remedies = ("reconcile", "accept", "compensate", "abandon")
-    lacks = "its contract names an idempotency_key and no key_lifetime" if _lacks_lifetime(contract) else ""
+    keyed = contract.idempotency_key is not None or any(
+        s.started and s.started.key for e in open_epochs for s in e.sends
+    )
+    lasting = contract.key_lifetime or any(s.started and s.started.key_lifetime for e in open_epochs for s in e.sends)
+    lacks = "the contract names an idempotency_key and no key_lifetime" if keyed and not lasting else ""
     return Refuse(Refusal.EFFECT_UNKNOWN, lacks, remedies=remedies)  # row 16
-
-
-def _lacks_lifetime(contract: Contract) -> bool:
-    """A key justifies a repeat only while the service keeps it, and how long that is nobody said."""
-    return contract.idempotency_key is not None and contract.key_lifetime is None
 
 
 def _may_have_acted(epoch: EpochEffect, contract: Contract) -> bool:

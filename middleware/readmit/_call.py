@@ -603,7 +603,13 @@ class GuardedCall:
         head = opened.head
         self.ports.spans.decided(self, head, decision, 0, self.ports.new_id(), opened.started)
         question = _findings.Question(
-            head.id, self.tool.name, head.idempotency_key, self.arguments, decision.fence, receipt(head.effect)
+            head.id,
+            self.tool.name,
+            head.idempotency_key,
+            self.arguments,
+            decision.fence,
+            receipt(head.effect),
+            head.opened.key,
         )
         try:
             finding = _findings.checked((yield Ask(self.tool.reconcile, question)), self.tool.name)
@@ -612,6 +618,8 @@ class GuardedCall:
         except Exception as error:
             _log.warning("The reconcile hook of %s failed for occurrence %s: %r", self.tool.name, head.id, error)
             finding, self._why = _findings.Unclear(f"{type(error).__name__}"), f"the reconcile hook failed: {error!r}"
+        if isinstance(finding, _findings.Unclear) and finding.why and not self._why:
+            self._why = f"the reconcile hook: {finding.why}"
         event = _outcome.reconciled(finding, question, at=self.ports.clock(), by=None, via="hook")
         (head,) = yield Append([Change(head.id, (event,))], durable=False)
         self.ports.spans.act("reconcile", head, {"readmit.epoch": decision.fence})

@@ -87,6 +87,8 @@ class Contract:
             )
         if self.accept not in set(Strength):
             raise ValueError(f"accept={self.accept!r}: write one of {', '.join(Strength)}")
+        if not isinstance(self.idempotent, bool):
+            raise ValueError(f"idempotent={self.idempotent!r}: write True or False")
         if self.blind_retries < 0:
             raise ValueError("blind_retries counts repeats and cannot be negative")
         for name in ("rejected", "not_sent", "reads"):

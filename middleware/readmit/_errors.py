@@ -166,7 +166,8 @@ _CLASS: dict[Refusal, type[Refused]] = {
 }
 
 _SAID: dict[Refusal, str] = {
-    Refusal.CONFLICT: "this call carries the identity of another one, and not its arguments: give it one of its own",
+    Refusal.CONFLICT: "this call carries the identity of another one, and not its content: repeat what that one said, "
+    "or give it one of its own",
     Refusal.ALREADY_COMMITTED: "the effect is already there and its result cannot be given again; do not repeat the "
     "call: once told, an equal one without a key= is another call",
     Refusal.DENIED: "a person denied this call",

@@ -57,7 +57,7 @@ Finding = Present | Absent | Unclear
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a reconcile hook is asked.
+    """What a reconcile hook is asked, and a compensate hook is told. No arguments are kept: an operator's has none.
 
     Attributes:
         occurrence_id: the occurrence whose effect is unknown.
@@ -66,6 +66,7 @@ class Question:
         arguments: the bound arguments of the call that asks; None when an operator asks from elsewhere.
         epoch: the last epoch that existed when the question was asked.
         receipt: how the service named the effect in an answer, where the contract says where it does; else empty.
+        key: the business key of the call, where it has one.
     """
 
     occurrence_id: str
@@ -74,6 +75,7 @@ class Question:
     arguments: Mapping[str, Any] | None
     epoch: int
     receipt: str = ""
+    key: str | None = None
 
 
 def checked(answer: object, tool: str) -> Finding:

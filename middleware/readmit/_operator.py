@@ -225,7 +225,9 @@ class Operator(Verdicts):
 
 
 def _question(head: Head, fence: int) -> _findings.Question:
-    return _findings.Question(head.id, head.opened.tool, head.idempotency_key, None, fence, receipt(head.effect))
+    return _findings.Question(
+        head.id, head.opened.tool, head.idempotency_key, None, fence, receipt(head.effect), head.opened.key
+    )
 
 
 def _pending(head: Head, now: int, *, alive: bool) -> Pending:

@@ -143,7 +143,7 @@ def test_a_key_that_is_kept_for_no_known_time_justifies_nothing_and_that_is_said
     pay = guard.tool(effect="write", name="pay", contract=contract)(loses_its_first_answer(happened))
     with pytest.raises(OSError, match="lost"):
         pay("o1")
-    with pytest.raises(ReplayRefused, match="names an idempotency_key and no key_lifetime"):
+    with pytest.raises(ReplayRefused, match="the contract names an idempotency_key and no key_lifetime"):
         pay("o1")
     assert happened == ["o1"]
     guard.close()

@@ -132,6 +132,7 @@ def authenticated(
             by=principal,
             shown=(
                 ("principal", principal or "none: calls that name nobody"),
+                ("scope", scope or "any"),
                 *held.items(),
                 *(("occurrence", f"{p.occurrence_id}  {p.tool}, {p.recovery}") for p in served),
             ),

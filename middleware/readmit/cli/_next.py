@@ -49,7 +49,9 @@ def next_call(head: Head, contract: Contract, now: int, *, alive: bool) -> NextC
     asks = request(head, alive=alive)
     policy = Policy(version=asks.policy_version, executor=asks.executor)
     decision = decide(contract, head, head.grants, asks, policy, now)
-    return _said(decision)
+    next_ = _said(decision)
+    observed = head.admissions and head.admissions[-1].justification is None
+    return next_._replace(said=f"Where calls are enforced: {next_.said}") if observed else next_
 
 
 _BY_ITSELF = "Nothing runs by itself: the program has to make the call again"

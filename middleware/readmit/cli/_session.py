@@ -72,8 +72,8 @@ class Session:
         except FileNotFoundError:
             raise Stop(
                 Exit.JOURNAL,
-                f"There is no journal at {self.journal}. It is made by the first guarded call; "
-                "name the one that your program writes with --journal or READMIT_JOURNAL.",
+                f"There is no journal at {self.journal}. It is made by the first guarded call, beside the program's "
+                "script if nothing else was configured; name it with --journal or READMIT_JOURNAL.",
             ) from None
         except OSError as error:
             raise Stop(Exit.JOURNAL, f"The journal {self.journal} cannot be read: {error.strerror}.") from error

@@ -57,24 +57,23 @@ def pending_table(entries: Sequence[Pending], short: Mapping[str, str], more: st
         return Text("Nothing is open: no occurrence waits for anybody.", style="green")
     table = _table()
     table.leading = 1
-    ids = max(len(short[entry.occurrence_id]) for entry in entries)  # never broken: people copy them
-    table.add_column("occurrence\ntool\nscope, age", overflow="fold", width=max(ids, 24))
+    ids = [len(short[entry.occurrence_id]) for entry in entries]  # never broken: people copy them
+    ids += [len(f"request {short[entry.request_id]}") for entry in entries if entry.request_id is not None]
+    table.add_column("occurrence\ntool\nscope, age\nrequest", overflow="fold", width=max(*ids, 24))
     table.add_column("effect, epoch\nrecovery", overflow="fold")
-    table.add_column("what can end it\nrequest", overflow="fold")
+    table.add_column("what can end it\nwhat it asks for", overflow="fold")
     for entry in entries:
         scope = clean(entry.scope) + (f" · {clean(entry.principal)}" if entry.principal is not None else "")
-        asks = Text()
+        lasted = age(entry.age).replace(" ", _UNBROKEN)
+        call = Text.assemble(
+            (short[entry.occurrence_id], "bold"), f"\n{clean(entry.tool)}\n", (f"{scope}, {lasted}", "dim")
+        )
         if entry.request_id is not None:
-            shown = f"\n{clean(entry.shown)}" if entry.shown else ""
-            asks = Text.assemble("\nrequest ", (short[entry.request_id], "bold"), shown)
+            call.append_text(Text.assemble("\nrequest ", (short[entry.request_id], "bold")))
         table.add_row(
-            Text.assemble(
-                (short[entry.occurrence_id], "bold"),
-                f"\n{clean(entry.tool)}\n",
-                (f"{scope}, {age(entry.age).replace(' ', _UNBROKEN)}", "dim"),
-            ),
+            call,
             Text.assemble(_known(entry), "\n", state(entry.recovery)),
-            Text.assemble(", ".join(entry.remedies), asks),
+            Text.assemble(", ".join(entry.remedies), f"\n{clean(entry.shown)}".rstrip("\n")),
         )
     footer = Text.assemble(
         f"{len(entries)} open. ",

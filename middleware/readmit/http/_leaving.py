@@ -148,7 +148,9 @@ class Leaving:
             "readmit.send.refusal.rule": rule,
             "readmit.send.refusal.detail": error.detail,
         }
-        _log.warning("%s", error)
+        _log.warning(
+            "%s", f"{error} It was let through: nothing is blocked in observe mode." if epoch.observe else error
+        )
         if epoch.observe:
             self.span.mark(shown)
             return

@@ -75,7 +75,7 @@ def refusal(epoch: Epoch, against: Suppressed) -> Refused:
         epoch.occurrence_id,
         epoch.tool,
         against.reason,
-        detail=f"{against.rule}: {against.detail}; nothing more was sent",
+        detail=f"{against.rule}: {against.detail}" + ("" if epoch.observe else "; nothing more was sent"),
         gates=("effect",),
         remedies=_REMEDIES,
         challenges=met,

@@ -76,6 +76,7 @@ def _make_or_look(path: Path) -> None:
                 f"{path} is a folder, not a journal; name a file in it, or {_ELSEWHERE}."
             ) from None
         if path.stat().st_size == 0:
+            path.chmod(0o600)  # somebody made it, as they make files
             return
         # Immutable: it takes no lock, and makes no file beside it. What is only in the log it does not see.
         seen = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
