@@ -72,7 +72,8 @@ def _figures(c: Coverage) -> Iterable[tuple[str, str]]:
         (c.admitted_only, "admitted without the epoch's span"),
     )
     missing = ", ".join(f"{count} {what}" for count, what in gaps if count)
-    yield "missing", f"{missing}: unknown, not absent" if missing else "nothing that shows"
+    known = "nothing that shows" if c.spans else "everything: no span could be read"
+    yield "missing", f"{missing}: unknown, not absent" if missing else known
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:

@@ -204,12 +204,17 @@ def _uncertain(contract: Contract, head: Head, epochs: Sequence[EpochEffect], no
     if blind < contract.blind_retries:  # row 15
         return Admit(Justification.BOUNDED_RETRY)
     remedies = ("reconcile", "accept", "compensate", "abandon")
-    keyed = contract.idempotency_key is not None or any(
-        s.started and s.started.key for e in open_epochs for s in e.sends
-    )
-    lasting = contract.key_lifetime or any(s.started and s.started.key_lifetime for e in open_epochs for s in e.sends)
-    lacks = "the contract names an idempotency_key and no key_lifetime" if keyed and not lasting else ""
-    return Refuse(Refusal.EFFECT_UNKNOWN, lacks, remedies=remedies)  # row 16
+    return Refuse(Refusal.EFFECT_UNKNOWN, _hint(contract, open_epochs), remedies=remedies)  # row 16
+
+
+def _hint(contract: Contract, epochs: Sequence[EpochEffect]) -> str:
+    """What somebody who wonders why nothing justifies a repeat may have left unsaid."""
+    started = [s.started for e in epochs for s in e.sends if s.started is not None]
+    keyed = contract.idempotency_key is not None or any(s.key for s in started)
+    if keyed and contract.key_lifetime is None and not any(s.key_lifetime for s in started):
+        return "the contract names an idempotency_key and no key_lifetime"
+    doubts = [e.ended.unclear for e in epochs if e.ended is not None and e.ended.unclear]
+    return f"the result of the last attempt reads like a failure ({doubts[-1]})" if doubts else ""
 
 
 def _may_have_acted(epoch: EpochEffect, contract: Contract) -> bool:

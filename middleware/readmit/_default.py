@@ -67,7 +67,7 @@ def configure(
     with _lock.held():
         made.adopt(_specs)
         before, _guard = _guard, made
-    before.close()
+    before.close(replaced=True)
     return made
 
 

@@ -96,6 +96,7 @@ class Refused(ReadmitError):
         detail = f" ({self.detail})" if self.detail else ""
         said = _VERDICTS if self._contradicted else _SAID[self.reason]
         closed = f"; closed: {', '.join(self.gates)}" if self.gates else ""
+        closed += ", each of which has to open" if len(self.gates) > 1 else ""
         todo = f"; what ends it: {', '.join(self.remedies)}" if self.remedies else ""
         request = f"; request {self.request_id} waits for a verdict" if self.request_id else ""
         return f"{self.tool}: {said}{detail}{closed}{todo}{request} [occurrence {self.occurrence_id}]"

@@ -232,10 +232,16 @@ class Guard(Decorates, Operator):
         """Takes over the tools of a guard that this one replaces; made anew by their factory, they may hold others."""
         self._adopted = dict(specs)
 
-    def close(self) -> None:
-        """Writes what waits and closes the journal; the next call opens it again."""
+    def close(self, *, replaced: bool = False) -> None:
+        """Writes what waits and closes the journal; the next call opens it again.
+
+        Args:
+            replaced: another guard takes its calls from now on.
+        """
         atexit.unregister(self.close)
         with self._lock.held():
             ports, self._ports = self._ports, None
         if ports is not None:
             ports.journal.close()
+            if replaced:
+                _log.info("Calls were kept in %s until now; that configuration was replaced.", ports.journal.name)

@@ -23,6 +23,7 @@ from readmit._model import (
     Strength,
     Suspended,
 )
+from readmit._remarks import remark
 from readmit._result import Unstorable, encode_result
 from readmit._steps import Done
 
@@ -51,8 +52,11 @@ def events(tool: Declaration, epoch: Epoch, done: Done, now: int) -> tuple[AnyEv
         if not send.journalled:
             said.append(send.started)
         said += send.observed(now)
-    said.append(_ended(tool, epoch, done, now))
+    ended = _ended(tool, epoch, done, now)
+    said.append(ended)
     said += _suspensions(epoch, sends, done, now)
+    if ended.outcome is RETURNED and not tool.read:
+        remark(tool.name, epoch, ended, sends)
     return tuple(said)
 
 

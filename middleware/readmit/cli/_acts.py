@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from readmit._acts import doubtful
 from readmit._fold import Head
 from readmit._guard import Guard
 from readmit._model import Suspended
@@ -224,11 +225,14 @@ def _asked(head: Head, asked: Suspended) -> tuple[tuple[str, str | None], ...]:
         ("executor", bound.executor if bound else None),
         ("policy", bound.policy_version if bound else None),
         ("asked", when(asked.at)),
+        ("effect", _view.known(head)),
     )
 
 
 def _verdicts(head: Head, asked: Suspended, verdict: str) -> tuple[str, ...]:
-    """What was said about this request before, and whether it still waits."""
+    """What was said about this request before, whether it still waits, and what a yes alone does not do."""
+    if verdict == "approve" and doubtful(head):
+        return ("An earlier attempt may have had its effect. A yes alone does not let it run again.",)
     if head.confirmation is not None and asked.id in head.superseded:
         return (f"A newer request of this call was made ({head.confirmation.id}): this answers nothing newer.",)
     approved = any(granted.permit.request == asked.id for _, granted in head.grants)

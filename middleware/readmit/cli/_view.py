@@ -45,10 +45,7 @@ class View:
     @property
     def said(self) -> str:
         """The effect in a few words."""
-        effect = self.head.effects()
-        if effect.state is None:
-            return "nothing sent"
-        return f"{effect.state} {effect.finding}".strip() + f" ({effect.rule})"
+        return known(self.head)
 
     @property
     def delivery(self) -> DeliveryState:
@@ -121,6 +118,14 @@ class View:
         if isinstance(gate, Closed):
             return {"open": False, "refusal": gate.refusal, "source": gate.source, "detail": gate.detail or None}
         return {"open": True, "sources": [view.permit.source for view in gate] or [PermitSource.AMBIENT]}
+
+
+def known(head: Head) -> str:
+    """What is known of an occurrence's effect, in a few words."""
+    effect = head.effects()
+    if effect.state is None:
+        return "nothing sent"
+    return f"{effect.state} {effect.finding}".strip() + f" ({effect.rule})"
 
 
 def look(guard: Guard, occurrence_id: str) -> View:

@@ -147,6 +147,9 @@ def unjustified(
         return None
     if best is not None and best.state is EffectState.COMMITTED:
         return no(Refusal.ALREADY_COMMITTED, "its effect is there, only its answer was lost")
+    if former.challenges:
+        status = "Contract(rejected=(401,))"
+        return no(Refusal.EFFECT_UNKNOWN, f"its effect is unknown; {status} says that the service checks tokens first")
     return no(Refusal.EFFECT_UNKNOWN, "its effect is unknown")
 
 

@@ -37,7 +37,7 @@ class Guarded:
 
     Raises:
         ValueError: for an effect that no rule knows.
-        TypeError: for a contract that is none.
+        TypeError: for a contract that is none, or a transport of the other kind.
     """
 
     asynchronous = False
@@ -51,6 +51,12 @@ class Guarded:
         contract: Contract | None = None,
         guard: Guard | None = None,
     ) -> None:
+        leaves = "handle_async_request" if self.asynchronous else "handle_request"
+        if not callable(getattr(inner, leaves, None)):
+            raise TypeError(
+                f"{inner!r} has no {leaves}(): GuardedTransport takes a transport of a plain client, "
+                "AsyncGuardedTransport one of an async client"
+            )
         self._inner = inner
         self._warned = False
         self.declare(effect=effect, contract=contract, guard=guard)
