@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -214,6 +215,35 @@ def test_a_version_that_is_only_in_the_log_is_seen(path: Path) -> None:
         SQLiteJournal(path)
     other.close()
     journal.close()
+
+
+@pytest.mark.parametrize("after", range(6))
+def test_a_file_that_another_process_is_just_making_is_no_foreign_one(path: Path, after: int) -> None:
+    """Between any two looks at it the other one writes its marks, or has to wait until all looks were taken."""
+
+    class Interrupted:
+        """A connection during whose work the file is made."""
+
+        def __init__(self) -> None:
+            self.real, self.left = sqlite3.connect(path, isolation_level=None), after
+
+        @property
+        def in_transaction(self) -> bool:
+            return self.real.in_transaction
+
+        def execute(self, statement: str) -> sqlite3.Cursor:
+            if self.left == 0:
+                other = sqlite3.connect(path, isolation_level=None, timeout=0)
+                with contextlib.suppress(sqlite3.OperationalError):
+                    _file._make(other, path)
+                other.close()
+            self.left -= 1
+            return self.real.execute(statement)
+
+    between = Interrupted()
+    _file.recognised(between, path)  # type: ignore[arg-type]
+    between.real.close()
+    SQLiteJournal(path).close()
 
 
 @pytest.mark.parametrize("text", [b"x", b"not a journal\n" * 100, bytes(5000)], ids=["short", "text", "zeros"])

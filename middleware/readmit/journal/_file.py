@@ -23,6 +23,7 @@ from readmit._errors import JournalUnavailable
 if sys.platform == "darwin":
     import fcntl
 
+_MARKS = ("application_id", "user_version")
 APPLICATION_ID = 0x72646D74  # "rdmt"
 VERSION = 2
 PATIENCE = 10.0  # seconds to wait for another process that writes
@@ -97,9 +98,17 @@ def recognised(connection: sqlite3.Connection, path: Path | None) -> bool:
     Raises:
         JournalUnavailable: it is something else, or of another version.
     """
-    application, version = (connection.execute(f"PRAGMA {p}").fetchone()[0] for p in ("application_id", "user_version"))
+    inside = connection.in_transaction
+    if not inside:
+        connection.execute("BEGIN")  # all three at one time: another process may be making it
+    try:
+        filled = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+        application, version = (connection.execute(f"PRAGMA {p}").fetchone()[0] for p in _MARKS)
+    finally:
+        if not inside:
+            connection.execute("COMMIT")
     if application != APPLICATION_ID:
-        if application or version or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+        if application or version or filled:
             raise _foreign(path)
         return False
     if version < VERSION:
