@@ -72,7 +72,7 @@ def test_the_other_code_blocks_run_and_print_what_they_say(tmp_path: Path) -> No
         again = run(tmp_path / "first.py", server, blocks()[:1])
         assert "the effect is already there" in again.stderr
         assert [effect.path for effect in server.effects] == ["/messages"]
-    assert len(outputs) == 1
+    assert len(outputs) == 2
     for text in outputs:
         assert text in ran.stdout
     assert (tmp_path / "readmit.db").stat().st_mode & 0o777 == 0o600

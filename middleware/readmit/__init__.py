@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from readmit._batch import Batch, ModelCall
 from readmit._context import bind, occurrence, run, scope
 from readmit._contract import Approval, Contract, NotSent, Rejected
 from readmit._correlate import CallResult, Conflict, Correlation, CorrelationConflict, PendingCall, correlate
@@ -20,10 +21,13 @@ from readmit._default import (
     show,
     tool,
 )
+from readmit._delivery import CallOutput, Delivery
 from readmit._digest import DigestError
 from readmit._epoch import Epoch, current
 from readmit._errors import (
     ApprovalRequired,
+    BatchIncomplete,
+    BatchUndelivered,
     JournalUnavailable,
     OccurrenceConflict,
     OperatorError,
@@ -43,16 +47,22 @@ __all__ = [
     "Approval",
     "ApprovalRequired",
     "AsyncGuardedTransport",
+    "Batch",
+    "BatchIncomplete",
+    "BatchUndelivered",
+    "CallOutput",
     "CallResult",
     "Conflict",
     "Contract",
     "Correlation",
     "CorrelationConflict",
+    "Delivery",
     "DigestError",
     "Epoch",
     "Guard",
     "GuardedTransport",
     "JournalUnavailable",
+    "ModelCall",
     "NotSent",
     "OccurrenceConflict",
     "OperatorError",

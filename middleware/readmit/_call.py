@@ -7,7 +7,7 @@ occurrence, epoch, admission and claim are durable in one transaction; what come
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -41,6 +41,7 @@ from readmit._model import (
     Refusal,
     Request,
     Suspended,
+    TraceContext,
 )
 from readmit._result import Unstorable, decode_result, encode_result
 from readmit._steps import Append, Ask, Done, Execute, Find, Load, Sleep, Step
@@ -87,8 +88,11 @@ class Spans(Protocol):
     ) -> EpochSpan:
         """Starts the span of an epoch that is about to be admitted; number 0: of a run that no journal holds."""
 
-    def act(self, operation: str, head: Head, attributes: dict[str, Any]) -> None:
-        """Something that was found out or done about an occurrence, as a span that is ended now."""
+    def act(self, operation: str, head: Head, attributes: dict[str, Any], carries: Sequence[TraceContext] = ()) -> None:
+        """Something that was found out or done about an occurrence, as a span that is ended now.
+
+        `carries` are epochs whose results go with it.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

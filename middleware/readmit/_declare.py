@@ -136,7 +136,7 @@ def _name(plain: Any, name: Any) -> str:
 def _check_hooks(called: str, plain: Any, told: Told, approval: Approval | None) -> None:
     hooks = {"reconcile": told.reconcile, "compensate": told.compensate, "classify": told.classify}
     if approval is not None:
-        hooks |= {"when": approval.when, "target": approval.target}
+        hooks |= {"when": approval.when, "target": approval.target, "show": approval.show}
     awaits = inspect.iscoroutinefunction(plain) or inspect.isasyncgenfunction(plain)
     for hook, given in hooks.items():
         if given is None:

@@ -9,6 +9,8 @@ The tree::
     │   ├── ReplayRefused        effect: a repeat has no justification
     │   └── OccurrenceConflict   identity: the same call, with other arguments or another signature
     ├── JournalUnavailable       the journal cannot be opened or written
+    ├── BatchIncomplete          calls of a batch still wait: there is nothing to deliver yet
+    ├── BatchUndelivered         results of an earlier response were not delivered: deliver or drop them first
     ├── CorrelationConflict      results contradict each other, or the calls that they are to answer
     └── OperatorError            an operator's call does not fit what the journal holds
 
@@ -50,6 +52,49 @@ class OperatorError(ReadmitError):
     """An operator's call names something the journal does not hold, or that has moved on since it was shown."""
 
     __module__ = "readmit"
+
+
+class BatchIncomplete(ReadmitError):
+    """Calls of a batch still wait for their results.
+
+    Attributes:
+        response: whose batch it is.
+        waiting: the occurrence ids of the calls.
+    """
+
+    __module__ = "readmit"
+
+    def __init__(self, response: str = "", waiting: tuple[str, ...] = ()) -> None:
+        super().__init__(response, waiting)
+        self.response, self.waiting = response, waiting
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.waiting)} calls of response {self.response} wait for their results "
+            f"({', '.join(self.waiting)}): run them, or add what the host has found."
+        )
+
+
+class BatchUndelivered(ReadmitError):
+    """Results of an earlier response were not delivered, and would be lost to the model.
+
+    Attributes:
+        responses: whose they are, oldest first.
+        occurrence_ids: of their deliveries, as `readmit show` takes them.
+    """
+
+    __module__ = "readmit"
+
+    def __init__(self, responses: tuple[str, ...] = (), occurrence_ids: tuple[str, ...] = ()) -> None:
+        super().__init__(responses, occurrence_ids)
+        self.responses, self.occurrence_ids = responses, occurrence_ids
+
+    def __str__(self) -> str:
+        return (
+            f"The results of {', '.join(self.responses)} were not delivered: deliver them first, "
+            f"`Batch(response).deliver()`, or `drop` them with a statement. "
+            f"[occurrence {', '.join(self.occurrence_ids)}]"
+        )
 
 
 class Refused(ReadmitError):

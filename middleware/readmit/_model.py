@@ -431,6 +431,45 @@ class Left(Event, tag="left", frozen=True, kw_only=True):
     call: str
 
 
+class ListedCall(Fact, frozen=True, kw_only=True):
+    """A call of a model's response, as the response lists it."""
+
+    occurrence: str
+    tool: str
+    digest: str
+    call_id: str | None = None
+
+
+class Listed(Event, tag="listed", frozen=True, kw_only=True):
+    """A batch was opened: the calls of one model response, in its order."""
+
+    dimension: ClassVar[Dimension] = Dimension.DELIVERY
+    response: str
+    calls: tuple[ListedCall, ...]
+
+
+class Answered(Event, tag="answered", frozen=True, kw_only=True):
+    """A result of a batch arrived, with the ids that came with it."""
+
+    dimension: ClassVar[Dimension] = Dimension.DELIVERY
+    payload: bytes
+    occurrence: str | None = None
+    call_id: str | None = None
+
+
+class Charged(Event, tag="charged", frozen=True, kw_only=True):
+    """The calls of a batch were counted against a budget: once."""
+
+    dimension: ClassVar[Dimension] = Dimension.DELIVERY
+    calls: int
+
+
+class Invalidated(Event, tag="invalidated", frozen=True, kw_only=True):
+    """The model provider has invalidated the response: calls of it that did nothing are void."""
+
+    dimension: ClassVar[Dimension] = Dimension.DELIVERY
+
+
 class Abandoned(Event, tag="abandoned", frozen=True, kw_only=True):
     """An operator closed the occurrence for good."""
 
@@ -469,6 +508,10 @@ AnyEvent = (
     | Compensated
     | Delivered
     | Left
+    | Listed
+    | Answered
+    | Charged
+    | Invalidated
     | Abandoned
     | Accepted
 )

@@ -25,7 +25,7 @@ from readmit._epoch import EpochSpan as _EpochSpan
 from readmit._fold import Head
 from readmit._model import TraceContext
 from readmit._steps import Done
-from readmit._traced import before, traced
+from readmit._traced import before, link, traced
 from readmit._version import __version__
 
 P = ParamSpec("P")
@@ -157,7 +157,7 @@ class OpenTelemetrySpans:
         return self._tracer.start_span(method, kind=SpanKind.CLIENT, attributes=attributes, start_time=began)
 
     @_open
-    def act(self, operation: str, head: Head, attributes: Attributes) -> None:
+    def act(self, operation: str, head: Head, attributes: Attributes, carries: Sequence[TraceContext] = ()) -> None:
         """Something that was found out or done about an occurrence, so that a trace alone tells the story."""
         tool = head.opened.tool
         shown = {
@@ -167,7 +167,8 @@ class OpenTelemetrySpans:
             **states(head),
             **attributes,
         }
-        self._point(f"{operation} {tool}", shown, before(head), self._clock())
+        links = [*before(head), *(one for context in carries for one in link("result", context))]
+        self._point(f"{operation} {tool}", shown, links, self._clock())
 
     def _started(
         self, name: str, attributes: Mapping[str, Any], links: Sequence[Link], at: int, within: Context | None = None

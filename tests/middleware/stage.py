@@ -166,6 +166,7 @@ OPERATIONS = frozenset(
         "reconcile",
         "accept",
         "compensate",
+        "deliver",
         "abandon",
         "declare_unknown",
     ]

@@ -6,8 +6,10 @@ from readmit._model import (
     Abandoned,
     Accepted,
     Admitted,
+    Answered,
     AnyEvent,
     Challenge,
+    Charged,
     Compensated,
     Decided,
     DeclaredUnknown,
@@ -16,8 +18,10 @@ from readmit._model import (
     Ended,
     Evidence,
     Granted,
+    Invalidated,
     Joined,
     Left,
+    Listed,
     Observed,
     Opened,
     OwnerLost,
@@ -63,6 +67,8 @@ def _words(event: AnyEvent) -> str:
             return "result delivered"
         case Left():
             return "the caller left without it"
+        case Listed() | Answered() | Charged() | Invalidated():
+            return _of_batch(event)
         case Abandoned():
             return f"abandoned by {event.by}{_quoted(event.statement)} via {event.via}"
         case Accepted():
@@ -89,6 +95,18 @@ def _asked_or_answered(event: Suspended | Granted | Denied | Revoked) -> str:
             return f"request {event.request} denied by {event.by} via {event.via}"
         case Revoked():
             return f"permit {event.permit} revoked by {event.by} via {event.via}"
+
+
+def _of_batch(event: Listed | Answered | Charged | Invalidated) -> str:
+    match event:
+        case Listed():
+            return f"response {event.response}: {', '.join(call.tool for call in event.calls)}"
+        case Answered():
+            return f"a result of {len(event.payload)} bytes arrived" + _named(event.call_id, None, None)
+        case Charged():
+            return f"{event.calls} calls charged"
+        case Invalidated():
+            return "the response was invalidated"
 
 
 def _evidence(event: AnyEvent) -> str:
