@@ -244,6 +244,7 @@ class Batch:
 
         Raises:
             CorrelationConflict: it contradicts another result, or belongs to no call. It was not kept.
+            ReadmitError: it is news, and the others were offered to the provider already: void calls have no result.
             TypeError: it cannot be compared or kept.
         """
         if call is not None:
@@ -265,6 +266,11 @@ class Batch:
                 len(before.unpaired),
             ):
                 return False
+            if self._head.admissions:
+                raise ReadmitError(
+                    f"The results of {self.response} were offered to the provider, and each attempt carries the same: "
+                    "a result that arrives now is not kept. Hand it over in a later turn."
+                )
             event = Answered(
                 at=self._now(), payload=data, occurrence=result.occurrence_id, call_id=result.call_id or None
             )

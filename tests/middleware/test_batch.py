@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,9 @@ from readmit import (
     ReadmitError,
     ReplayRefused,
 )
+from readmit._model import Answered
+from readmit._result import encode_result
+from readmit.journal import Change
 from tests.middleware.stage import Stage, attributes
 
 TWO = (ModelCall(tool="pay", arguments={"cents": 5}, call_id="c1"), ModelCall(tool="ask", call_id="c2"))
@@ -206,6 +209,50 @@ def test_what_was_offered_does_not_change(stage: Stage) -> None:
     with pytest.raises(CorrelationConflict):
         batch.add("paid 6", call_id="c1")
     assert batch.add("paid 5", call_id="c1") is False
+
+
+def test_a_result_for_a_void_call_comes_too_late(stage: Stage) -> None:
+    batch = batch_of(stage)
+    batch.add("paid 5", call_id="c1")
+    batch.invalidate()
+    with pytest.raises(OSError), batch.deliver():
+        raise OSError
+    with pytest.raises(ReadmitError, match="were offered to the provider"):
+        batch.add("yes", call_id="c2")
+    with batch.deliver() as outputs:
+        assert [output.payload for output in outputs] == ["paid 5"]
+
+
+def test_what_was_offered_cannot_be_altered_behind_its_back(stage: Stage) -> None:
+    """Another program writes into the journal: the attempt is refused, since it would carry something else."""
+    batch = batch_of(stage)
+    batch.add("paid 5", call_id="c1")
+    batch.invalidate()
+    with pytest.raises(OSError), batch.deliver():
+        raise OSError
+    late = Answered(at=stage.clock(), payload=encode_result("yes"), call_id="c2")
+    stage.guard.ports().journal.append([Change(batch.occurrence_id, (late,))], durable=True)
+    with pytest.raises(readmit.OccurrenceConflict), batch.deliver():
+        raise AssertionError("delivered")
+
+
+@pytest.mark.parametrize("form", ["generator", "block"])
+def test_an_attempt_that_is_refused_leaves_no_span_of_a_delivery(stage: Stage, form: str) -> None:
+    batch = batch_of(stage)
+    answered(stage, batch)
+    with batch.deliver():
+        pass
+
+    @batch.deliver()
+    def streamed(outputs: object) -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(ReplayRefused):
+        if form == "generator":
+            list(streamed())
+        else:
+            batch.deliver().__enter__()
+    assert len(stage.spans("deliver")) == 1
 
 
 def test_an_answer_that_reads_like_a_failure_is_no_acceptance(stage: Stage) -> None:
