@@ -18,31 +18,15 @@ from readmit._canonical import Unencodable, encode
 from readmit._context import entered, frame, identified
 from readmit._correlate import CallResult, Correlation, PendingCall, correlate
 from readmit._digest import digest_bytes
-from readmit._errors import BatchUndelivered, ReadmitError
-from readmit._fold import Head
-from readmit._identity import Call
-from readmit._model import (
-    Answered,
-    AnyEvent,
-    Charged,
-    DeliveryState,
-    EffectState,
-    Identity,
-    Invalidated,
-    Listed,
-    ListedCall,
-    Opened,
-    TraceContext,
-)
+from readmit._errors import ReadmitError
+from readmit._model import Answered, Charged, DeliveryState, Invalidated, ListedCall
+from readmit._outbox import Outbox, undelivered
 from readmit._result import Unstorable, decode_result, encode_result
-from readmit.journal._port import Change, Query, Stale
 
 if TYPE_CHECKING:
     from readmit._delivery import Delivery
     from readmit._guard import Guard
 
-DELIVER = "readmit.deliver"
-SIGNATURE = "v1(batch)"
 SCHEMA = 1  # of `dump`
 
 
@@ -102,16 +86,16 @@ class Batch:
         if not isinstance(response, str) or not response:
             raise ValueError(f"response={response!r}: a text that names the response, and is not empty")
         here = frame()
-        listed = None if calls is None else tuple(calls)
-        self._at(guard or _default(), here.scope, here.principal, response)
-        kept = None if listed is None else tuple(self._listed(n, call) for n, call in enumerate(listed))
-        self._head = self._found(kept) or self._open(kept, beside=beside)
+        self.outbox = outbox = Outbox(guard or _default(), here.scope, here.principal, response)
+        listed = None if calls is None else tuple(_listed(outbox, n, call) for n, call in enumerate(calls))
+        if not outbox.find(listed):
+            outbox.open(listed, beside=beside)
 
-    def _at(self, guard: Guard, scope: str | None, principal: str | None, response: str) -> None:
-        self.guard = guard
-        self.scope, self.principal = scope or guard.scope_name, principal
-        self.response = response
-        self.id = digest_bytes("batch", self.scope, principal or "", response)[:32]
+    @classmethod
+    def _of(cls, outbox: Outbox) -> Batch:
+        batch = cls.__new__(cls)
+        batch.outbox = outbox
+        return batch
 
     def __repr__(self) -> str:
         return f"<Batch of {self.response}: {len(self.calls)} calls, {len(self.pending)} pending, {self.state}>"
@@ -127,29 +111,29 @@ class Batch:
             Oldest first; each is to be delivered first, or dropped with a record.
         """
         guard, here = guard or _default(), frame()
-        found = []
-        for head in undelivered(guard, here.scope or guard.scope_name, here.principal):
-            batch = cls.__new__(cls)
-            batch._at(guard, head.opened.scope, head.opened.principal, _response(head))
-            batch._head = head
-            found.append(batch)
-        return found
+        return [cls._of(outbox) for outbox in undelivered(guard, here.scope or guard.scope_name, here.principal)]
 
     # -- what it is -----------------------------------------------------------------------------------------------
 
     @property
+    def id(self) -> str:
+        """Names it, in every worker."""
+        return self.outbox.id
+
+    @property
+    def response(self) -> str:
+        """What names the response."""
+        return self.outbox.response
+
+    @property
     def occurrence_id(self) -> str:
         """What `readmit show` takes."""
-        return self._head.id
+        return self.outbox.head.id
 
     @property
     def calls(self) -> tuple[PendingCall, ...]:
         """Its calls, in the response's order."""
-        listed = next(e for _, e in self._head.delivery if isinstance(e, Listed))
-        return tuple(
-            PendingCall(occurrence_id=c.occurrence, tool=c.tool, digest=c.digest, call_id=c.call_id, position=n)
-            for n, c in enumerate(listed.calls)
-        )
+        return self.outbox.calls
 
     @property
     def results(self) -> dict[str, Any]:
@@ -159,45 +143,40 @@ class Batch:
     @property
     def pending(self) -> tuple[PendingCall, ...]:
         """Calls that still wait for a result; a void one does not."""
-        return tuple(call for call in self.correlation().pending if not self._void(call))
+        return tuple(call for call in self.correlation().pending if not self.outbox.void(call))
 
     @property
     def void(self) -> tuple[PendingCall, ...]:
         """Calls of an invalidated response that did nothing: they are not to be run any more."""
-        return tuple(call for call in self.correlation().pending if self._void(call))
+        return tuple(call for call in self.correlation().pending if self.outbox.void(call))
 
     @property
     def state(self) -> DeliveryState:
         """`none` before the first attempt, `offered` until the provider's success was seen, then `accepted`."""
-        if self._head.effects().present:
+        head = self.outbox.head
+        if head.effects().present:
             return DeliveryState.ACCEPTED
-        return DeliveryState.OFFERED if self._head.admissions else DeliveryState.NONE
+        return DeliveryState.OFFERED if head.admissions else DeliveryState.NONE
 
     @property
     def dropped(self) -> bool:
         """Whether somebody decided that it is not to be delivered."""
-        return self._head.abandoned is not None
+        return self.outbox.head.abandoned is not None
 
     @property
     def invalidated(self) -> bool:
         """Whether the provider has invalidated the response."""
-        return any(isinstance(e, Invalidated) for _, e in self._head.delivery)
+        return self.outbox.invalidated
 
     @property
     def charged(self) -> int:
         """What was counted against the budget; 0 before `charge`."""
-        return sum(e.calls for _, e in self._head.delivery if isinstance(e, Charged))
+        return self.outbox.charged
 
     def correlation(self) -> Correlation:
         """Which result belongs to which call, from everything that has arrived in any worker."""
-        self.refresh()
-        return correlate(self.calls, [_result(e) for _, e in self._head.delivery if isinstance(e, Answered)])
-
-    def refresh(self) -> None:
-        """Looks at what other workers have written."""
-        head = self.guard.ports().journal.load(self._head.id)
-        assert head is not None, "an occurrence does not go away"
-        self._head = head
+        self.outbox.refresh()
+        return correlate(self.calls, self.outbox.results)
 
     # -- what happens to it ---------------------------------------------------------------------------------------
 
@@ -219,7 +198,7 @@ class Batch:
             raise ReadmitError(
                 f"{call.tool} is void: the provider has invalidated response {self.response}, and it did nothing."
             )
-        here = msgspec.structs.replace(frame(), scope=self.scope, principal=self.principal)
+        here = msgspec.structs.replace(frame(), scope=self.outbox.scope, principal=self.outbox.principal)
         with entered(here), identified(call_id=call.call_id, response=self.id, framework=call.occurrence_id):
             yield
 
@@ -258,23 +237,22 @@ class Batch:
             ) from error
         while True:
             before = self.correlation()
-            arrived = [_result(e) for _, e in self._head.delivery if isinstance(e, Answered)]
-            after = correlate(self.calls, [*arrived, result])
+            after = correlate(self.calls, [*self.outbox.results, result])
             if (after.bound.keys(), after.known, len(after.unpaired)) == (
                 before.bound.keys(),
                 before.known,
                 len(before.unpaired),
             ):
                 return False
-            if self._head.admissions:
+            if self.outbox.head.admissions:
                 raise ReadmitError(
                     f"The results of {self.response} were offered to the provider, and each attempt carries the same: "
                     "a result that arrives now is not kept. Hand it over in a later turn."
                 )
             event = Answered(
-                at=self._now(), payload=data, occurrence=result.occurrence_id, call_id=result.call_id or None
+                at=self.outbox.now(), payload=data, occurrence=result.occurrence_id, call_id=result.call_id or None
             )
-            if self._write(event):
+            if self.outbox.write(event):
                 return True
 
     def charge(self, calls: int | None = None) -> bool:
@@ -287,16 +265,14 @@ class Batch:
             True if they were counted now, False if they had been before.
         """
         while not self.charged:
-            if self._write(Charged(at=self._now(), calls=len(self.calls) if calls is None else calls)):
+            if self.outbox.write(Charged(at=self.outbox.now(), calls=len(self.calls) if calls is None else calls)):
                 return True
-            self.refresh()
         return False
 
     def invalidate(self) -> None:
         """The provider has invalidated the response. Calls that did nothing are void; what was done is still told."""
         while not self.invalidated:
-            self._write(Invalidated(at=self._now()))
-            self.refresh()
+            self.outbox.write(Invalidated(at=self.outbox.now()))
 
     def drop(self, *, by: str, statement: str) -> None:
         """Decides that it is not to be delivered, for good. What its calls did stays done, and on record.
@@ -311,8 +287,8 @@ class Batch:
         """
         if not statement.strip():
             raise ValueError("statement= is empty: say why the results are not to be delivered")
-        self.guard.abandon(self._head.id, by=by, statement=statement)
-        self.refresh()
+        self.outbox.guard.abandon(self.occurrence_id, by=by, statement=statement)
+        self.outbox.refresh()
 
     def deliver(self) -> Delivery:
         """One attempt to hand the results to the provider: a context manager, plain and async, and a decorator.
@@ -329,16 +305,17 @@ class Batch:
 
     def dump(self) -> str:
         """All of it as JSON, for a session store; `Batch.load` reads it in any worker."""
-        self.refresh()
+        self.outbox.refresh()
+        outbox = self.outbox
         state = _State(
             schema=SCHEMA,
-            scope=self.scope,
-            principal=self.principal,
-            response=self.response,
-            calls=next(e.calls for _, e in self._head.delivery if isinstance(e, Listed)),
-            results=tuple(e for _, e in self._head.delivery if isinstance(e, Answered)),
-            charged=self.charged,
-            invalidated=self.invalidated,
+            scope=outbox.scope,
+            principal=outbox.principal,
+            response=outbox.response,
+            calls=outbox.listed,
+            results=outbox.answers,
+            charged=outbox.charged,
+            invalidated=outbox.invalidated,
         )
         return msgspec.json.encode(state).decode()
 
@@ -360,9 +337,10 @@ class Batch:
             raise ValueError(f"This is no batch that readmit has dumped: {error}") from error
         if state.schema != SCHEMA:
             raise ValueError(f"This batch is of schema {state.schema}, and this readmit reads {SCHEMA}: update readmit")
-        batch = cls.__new__(cls)
-        batch._at(guard or _default(), state.scope, state.principal, state.response)
-        batch._head = batch._found(state.calls) or batch._open(state.calls, beside=True)
+        outbox = Outbox(guard or _default(), state.scope, state.principal, state.response)
+        if not outbox.find(state.calls):
+            outbox.open(state.calls, beside=True)
+        batch = cls._of(outbox)
         for result in state.results:
             batch.add(decode_result(result.payload), occurrence_id=result.occurrence, call_id=result.call_id)
         if state.charged:
@@ -370,108 +348,6 @@ class Batch:
         if state.invalidated:
             batch.invalidate()
         return batch
-
-    # -- in the journal -------------------------------------------------------------------------------------------
-
-    def call(self, *results: str) -> Call:
-        """The delivery as a call: the same one as long as the results are."""
-        return Call(
-            scope=self.scope,
-            principal=self.principal,
-            tool=DELIVER,
-            signature=SIGNATURE,
-            digest=digest_bytes("deliver", *results),
-            parameters={},
-            key=self.id,
-        )
-
-    def carries(self) -> list[TraceContext]:
-        """The epochs whose results it holds."""
-        heads = (self._local(call) for call in self.calls)
-        return [a.trace for head in heads if head is not None for a in head.admissions[-1:] if a.trace is not None]
-
-    def _listed(self, position: int, call: ModelCall) -> ListedCall:
-        try:
-            digest = digest_bytes("arguments", encode(dict(call.arguments)))
-        except Unencodable as error:
-            raise TypeError(
-                f"The arguments of {call.tool} hold a {error.offender.__qualname__}, which has no digest: list the "
-                "call with the arguments that the model gave."
-            ) from None
-        return ListedCall(
-            occurrence=f"{self.id}.{position}", tool=call.tool, digest=digest, call_id=call.call_id or None
-        )
-
-    def _found(self, calls: tuple[ListedCall, ...] | None) -> Head | None:
-        name = self.call().names()[Identity.KEY]
-        head = self.guard.ports().journal.find(Query((name,), "", "", "")).named.get(name, (0, None))[1]
-        if head is None:
-            return None
-        listed = next(e.calls for _, e in head.delivery if isinstance(e, Listed))
-        if calls is not None and calls != listed:
-            raise ReadmitError(
-                f"Response {self.response} is known in scope {self.scope} with other calls: "
-                f"{', '.join(c.tool for c in listed) or 'none'}. Two responses have two names."
-            )
-        return head
-
-    def _open(self, calls: tuple[ListedCall, ...] | None, *, beside: bool) -> Head:
-        if calls is None:
-            raise ReadmitError(f"No batch of response {self.response} is known in scope {self.scope}: list its calls.")
-        if not beside and (others := undelivered(self.guard, self.scope, self.principal)):
-            raise BatchUndelivered(tuple(_response(head) for head in others), tuple(head.id for head in others))
-        ports, call = self.guard.ports(), self.call()
-        names = ((call.names()[Identity.KEY], 1),)
-        while True:
-            found = ports.journal.find(Query((), call.slot, SIGNATURE, call.digest))
-            now = ports.clock()
-            opened = Opened(
-                at=now,
-                scope=self.scope,
-                tool=DELIVER,
-                signature=SIGNATURE,
-                digest=call.digest,
-                parameters={},
-                principal=self.principal,
-                key=self.id,
-                response=self.response,
-            )
-            events = (opened, Listed(at=now, response=self.response, calls=calls))
-            seen = tuple(head.id for head in (*found.open, *found.other_signature))
-            change = Change(ports.new_id(), events, 0, names, call.slot, seen)
-            try:
-                return ports.journal.append([change], durable=True)[0]
-            except Stale:
-                if (head := self._found(calls)) is not None:
-                    return head
-
-    def _write(self, event: AnyEvent) -> bool:
-        """Durably, on what was seen; False if something came in between."""
-        try:
-            (self._head,) = self.guard.ports().journal.append(
-                [Change(self._head.id, (event,), expected=self._head.version)], durable=True
-            )
-        except Stale:
-            return False
-        return True
-
-    def _now(self) -> int:
-        return self.guard.ports().clock()
-
-    def _local(self, call: PendingCall) -> Head | None:
-        """The occurrence of the guarded tool that ran for a call here."""
-        name = "framework:" + digest_bytes(self.scope, call.occurrence_id)
-        heads = self.guard.ports().journal.named(name)
-        return heads[-1] if heads else None
-
-    def _void(self, call: PendingCall) -> bool:
-        if not self.invalidated:
-            return False
-        head = self._local(call)
-        return head is None or (not head.in_flight and head.effects().state in _NOTHING)
-
-
-_NOTHING = (None, EffectState.NOT_SENT, EffectState.REJECTED)
 
 
 class _State(msgspec.Struct, kw_only=True, frozen=True):
@@ -485,18 +361,16 @@ class _State(msgspec.Struct, kw_only=True, frozen=True):
     invalidated: bool
 
 
-def undelivered(guard: Guard, scope: str, principal: str | None) -> list[Head]:
-    """Batches of a scope whose results the provider does not have, oldest first."""
-    heads = guard.ports().journal.open()
-    return [h for h in heads if (h.opened.tool, h.opened.scope, h.opened.principal) == (DELIVER, scope, principal)]
-
-
-def _response(head: Head) -> str:
-    return head.opened.response or ""
-
-
-def _result(event: Answered) -> CallResult:
-    return CallResult(payload=decode_result(event.payload), occurrence_id=event.occurrence, call_id=event.call_id)
+def _listed(outbox: Outbox, position: int, call: ModelCall) -> ListedCall:
+    try:
+        text = encode(dict(call.arguments))
+    except Unencodable as error:
+        raise TypeError(
+            f"The arguments of {call.tool} hold a {error.offender.__qualname__}, which has no digest: list the call "
+            "with the arguments that the model gave."
+        ) from None
+    digest = digest_bytes("arguments", text, secret=outbox.guard.digest_secret)
+    return ListedCall(occurrence=f"{outbox.id}.{position}", tool=call.tool, digest=digest, call_id=call.call_id or None)
 
 
 def _default() -> Guard:

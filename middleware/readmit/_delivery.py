@@ -12,13 +12,14 @@ from typing import Any
 
 from readmit import _drive
 from readmit._answers import Answers, Begun, ended
-from readmit._batch import DELIVER, Batch
+from readmit._batch import Batch
 from readmit._call import Declaration, GuardedCall, Site
 from readmit._context import Frame, frame
 from readmit._contract import Contract
 from readmit._epoch import Epoch
 from readmit._errors import BatchIncomplete, ReadmitError
 from readmit._model import Outcome
+from readmit._outbox import DELIVER
 from readmit._steps import Done, Execute
 from readmit._telemetry import Inside
 
@@ -90,7 +91,7 @@ class Delivery:
     ) -> None:
         answers, step = self._leave(error)
         while step is not None:
-            step = _drive._next(answers, self._batch.guard.ports().journal, step)
+            step = _drive._next(answers, self._batch.outbox.guard.ports().journal, step)
         self._tell()
 
     async def __aenter__(self) -> tuple[CallOutput, ...]:
@@ -184,27 +185,26 @@ class Delivery:
         if self._answers is not None:
             raise ReadmitError(f"This attempt to deliver {self._batch.response} is under way: ask for another one.")
         batch, here, outputs = self._batch, frame(), self.outputs
-        guard = batch.guard
-        ports = guard.ports_of_calls(observe=False)
+        outbox = batch.outbox
+        ports = outbox.guard.ports_of_calls(observe=False)
         declaration = Declaration(name=DELIVER, read=False, contract=CONTRACT, fingerprint=CONTRACT.fingerprint)
-        bound = batch.correlation().bound
-        name = batch.call(*(result.digest for result in bound.values()))
-        call = GuardedCall(ports, declaration, name, Site(None, here.epochs), {})
-        self._before = batch._head.last_epoch
-        return outputs, Begun(call.steps(), ports.journal, lambda epoch: _inside(epoch, here), call.collected)
+        call = outbox.delivery(*(result.digest for result in batch.correlation().bound.values()))
+        guarded = GuardedCall(ports, declaration, call, Site(None, here.epochs), {})
+        self._before = outbox.head.last_epoch
+        return outputs, Begun(guarded.steps(), ports.journal, lambda epoch: _inside(epoch, here), guarded.collected)
 
     def _tell(self) -> None:
-        """A span of its own, linked to every epoch whose result went along."""
-        batch = self._batch
-        batch.refresh()
-        if batch._head.last_epoch == self._before:
-            return  # it was refused: no attempt was made
+        """A span of its own, linked to every epoch whose result went along; none for an attempt that was refused."""
+        batch, outbox = self._batch, self._batch.outbox
+        outbox.refresh()
+        if outbox.head.last_epoch == self._before:
+            return
         said: dict[str, Any] = {
             "readmit.delivery.state": str(batch.state),
-            "readmit.epoch": batch._head.last_epoch,
-            "gen_ai.conversation.id": batch.scope,
+            "readmit.epoch": outbox.head.last_epoch,
+            "gen_ai.conversation.id": outbox.scope,
         }
-        batch.guard.ports().spans.act("deliver", batch._head, said, batch.carries())
+        outbox.guard.ports().spans.act("deliver", outbox.head, said, outbox.carried())
 
 
 def _inside(epoch: Epoch | None, here: Frame) -> Inside:
