@@ -113,7 +113,9 @@ class Delivery:
         self._tell()
 
     def _enter(self, answers: Answers, begun: Begun, step: Execute | None) -> None:
-        assert step is not None, "an accepted batch is refused, and what runs is executed"
+        if step is None:  # it was cancelled or interrupted while its intent was written
+            answers.result()
+            raise AssertionError("an accepted batch is refused, and what runs is executed")
         self._answers = answers
         self._inside = inside = begun.active(step.epoch)
         inside.__enter__()

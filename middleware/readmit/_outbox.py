@@ -195,8 +195,8 @@ def undelivered(guard: Guard, scope: str, principal: str | None) -> list[Outbox]
     """Batches of a scope whose results the provider does not have, oldest first."""
     found = []
     for head in guard.ports().journal.open():
-        opened = head.opened
-        if (opened.tool, opened.scope, opened.principal) == (DELIVER, scope, principal):
+        opened, accepted = head.opened, head.effects().present  # which may have no reader any more who notes it
+        if (opened.tool, opened.scope, opened.principal) == (DELIVER, scope, principal) and not accepted:
             found.append(outbox := Outbox(guard, scope, principal, opened.response or ""))
             outbox.head = head
     return found

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from readmit import ApprovalRequired, Contract, JournalUnavailable, ReplayRefused
+from readmit import ApprovalRequired, Batch, Contract, JournalUnavailable, ModelCall, ReplayRefused
 from readmit.journal import _file
 from tests.middleware.stage import Stage, becomes
 
@@ -187,3 +187,43 @@ def test_a_stray_send_is_seen_however_many_threads_there_are(stage: Stage) -> No
         thread.join()
     assert failed == []
     assert over.is_set()
+
+
+async def test_a_delivery_that_is_cancelled_before_it_begins_is_made_later(filed: Stage, disk: Disk) -> None:
+    disk.go.set()
+    batch = Batch("r1", [ModelCall(tool="ask", call_id="c1")], guard=filed.guard)
+    batch.add("yes", call_id="c1")
+    disk.go.clear()
+    disk.reached.clear()
+    handed: list[object] = []
+
+    async def deliver() -> None:
+        async with batch.deliver() as outputs:
+            handed.append(outputs)
+
+    task = asyncio.create_task(deliver())
+    await becomes(disk.reached.is_set)
+    task.cancel()
+    await asyncio.sleep(0.02)
+    disk.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (handed, batch.correlation().pending) == ([], ())
+    await deliver()
+    assert (len(handed), batch.state) == (1, "accepted")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=["interrupt", "exit"])
+def test_a_delivery_that_is_interrupted_before_it_begins_is_made_later(
+    filed: Stage, disk: Disk, error: BaseException
+) -> None:
+    disk.go.set()
+    batch = Batch("r1", [ModelCall(tool="ask", call_id="c1")], guard=filed.guard)
+    batch.add("yes", call_id="c1")
+    disk.says = error
+    with pytest.raises(type(error)), batch.deliver():
+        raise AssertionError("delivered")
+    disk.says = None
+    with batch.deliver() as outputs:
+        assert [output.payload for output in outputs] == ["yes"]
+    assert batch.state == "accepted"

@@ -13,10 +13,12 @@ import pytest
 
 import readmit
 from readmit import Batch, ReplayRefused
+from readmit._digest import digest_bytes
 from readmit.testing import EffectServer
 from tests.middleware.outbox import CALLS, FORMS, Host, Lost, nothing
 
 OFTEN = ("block", "coroutine", "async generator")
+KEPT = digest_bytes("batch", "chat", "ann", "resp-1")[:32]
 MOMENTS = ("before", "during", "after")
 FAULTS: dict[str, type[BaseException]] = {
     "raised": Lost,
@@ -108,7 +110,9 @@ def test_a_delivery_whose_process_was_killed_is_made_again_and_nothing_else(
     assert done.returncode == -9, done.stdout + done.stderr
     host = Host(tmp_path, server.url)
     with readmit.scope("chat", principal="ann"):
+        assert [b.id for b in Batch.undelivered(guard=host.guard)] == ([] if moment == "after" else [KEPT])
         batch = host.batch(content, (tmp_path / "dump").read_text() if how == "JSON" else None)
+        assert batch.id == KEPT
         host.work(batch)
         if moment == "after":
             with pytest.raises(ReplayRefused):
