@@ -85,7 +85,7 @@ def _asked_or_answered(event: Suspended | Granted | Denied | Revoked) -> str:
         case Suspended(suspension=RecoveryKind.CHALLENGE):
             return f"epoch {event.epoch} challenged: {', '.join(map(challenge, event.challenges)) or 'no scheme'}"
         case Suspended(suspension=RecoveryKind.CONFIRMATION):
-            return f"approval asked for, request {event.id}"
+            return f"approval asked for, request {event.id}{_quoted(event.shown)}"
         case Suspended():
             return f"epoch {event.epoch} failed at {event.position}"
         case Granted(permit=permit):
