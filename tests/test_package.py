@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -87,8 +88,13 @@ def test_an_init_only_re_exports_in_sorted_order(path: Path) -> None:
         match node:
             case ast.Expr(value=ast.Constant(value=str())):
                 pass
-            case ast.ImportFrom(module="__future__"):
+            case ast.ImportFrom(module="__future__" | "typing"):
                 pass
+            case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=listed, orelse=[ast.ImportFrom() as later]):
+                assert [name.name for name in later.names] == ["__getattr__"]
+                for one in listed:
+                    assert isinstance(one, ast.ImportFrom)
+                    bound |= {name.asname or name.name for name in one.names}
             case ast.ImportFrom(names=names) | ast.Import(names=names):
                 bound |= {name.asname or name.name for name in names}
             case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
@@ -98,6 +104,17 @@ def test_an_init_only_re_exports_in_sorted_order(path: Path) -> None:
     assert exported == sorted(exported)
     assert set(exported) <= bound, "a name in __all__ is not imported"
     assert {name for name in bound if not name.startswith("_")} <= set(exported), "a public name is not in __all__"
+
+
+def test_what_is_imported_later_is_there_and_nothing_else() -> None:
+    import readmit
+    from readmit import _later
+
+    for name, module in _later._WHERE.items():
+        assert getattr(readmit, name) is getattr(importlib.import_module(f"readmit.{module}"), name)
+        assert name in readmit.__all__
+    with pytest.raises(AttributeError, match="module 'readmit' has no attribute 'Bach'"):
+        _ = readmit.Bach  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from readmit._batch import Batch, ModelCall
+from typing import TYPE_CHECKING
+
 from readmit._context import bind, occurrence, run, scope
 from readmit._contract import Approval, Contract, NotSent, Rejected
-from readmit._correlate import CallResult, Conflict, Correlation, CorrelationConflict, PendingCall, correlate
 from readmit._default import (
     abandon,
     accept,
@@ -21,7 +21,6 @@ from readmit._default import (
     show,
     tool,
 )
-from readmit._delivery import CallOutput, Delivery
 from readmit._digest import DigestError
 from readmit._epoch import Epoch, current
 from readmit._errors import (
@@ -41,6 +40,13 @@ from readmit._guard import Guard
 from readmit._operator import Pending
 from readmit._version import __version__
 from readmit.http import AsyncGuardedTransport, GuardedTransport, instrument, uninstrument
+
+if TYPE_CHECKING:
+    from readmit._batch import Batch, ModelCall
+    from readmit._correlate import CallResult, Conflict, Correlation, CorrelationConflict, PendingCall, correlate
+    from readmit._delivery import CallOutput, Delivery
+else:
+    from readmit._later import __getattr__ as __getattr__
 
 __all__ = [
     "Absent",

@@ -75,12 +75,13 @@ def pending_table(entries: Sequence[Pending], short: Mapping[str, str], more: st
             Text.assemble(_known(entry), "\n", state(entry.recovery)),
             Text.assemble(", ".join(entry.remedies), f"\n{clean(entry.shown)}".rstrip("\n")),
         )
-    footer = Text.assemble(
-        f"{len(entries)} open. ",
-        (f"{called()} show ID{more}", "bold"),
-        " tells the story of one and the command for each remedy.",
-    )
-    return Group(table, footer)
+    footer = Text(f"{len(entries)} open. The story of one, and the command for each remedy:")
+    return Group(table, footer, _command(f"show ID{more}"))
+
+
+def _command(words: str) -> Text:
+    """A command as it can be copied: one line, however narrow the terminal is."""
+    return Text(f"    {called()} {words}", style="cyan", no_wrap=True, overflow="ignore")
 
 
 def _known(entry: Pending) -> Text:
@@ -227,7 +228,7 @@ def _permit_cells(view: PermitView, short: Mapping[str, str]) -> Iterable[str | 
 
 
 def _ends(view: View, more: str) -> RenderableType:
-    """Each remedy with its command, which is one line however narrow the terminal is: it can be copied."""
+    """Each remedy with its command."""
     if view.pending is None:
         return Text("It is closed: nothing has to be done.", style="dim")
     lines: list[RenderableType] = [Text("what can end it", style="bold")]
@@ -237,5 +238,5 @@ def _ends(view: View, more: str) -> RenderableType:
     for name in remedies:
         known = remedy(name, view.pending, short=view.short)
         lines.append(Padding(Text.assemble((name, "bold"), f"  {known.meaning}"), (0, 0, 0, 2)))
-        lines.append(Text(f"    {called()} {known.command}{more}", style="cyan", no_wrap=True, overflow="ignore"))
+        lines.append(_command(f"{known.command}{more}"))
     return Group(*lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -33,7 +33,6 @@ _NAMES = "SELECT DISTINCT name FROM names WHERE name BETWEEN ? AND ? ORDER BY 1 
 _KEPT = 1024  # heads
 Key = tuple[str, str, str, str]  # slot, signature, digest, occurrence
 _encode = msgspec.json.Encoder().encode
-_decode: Callable[[str], tuple[AnyEvent, ...]] = msgspec.json.Decoder(tuple[AnyEvent, ...]).decode
 
 
 class Matches(NamedTuple):
@@ -74,7 +73,7 @@ class Heads:
         """One head as the file has it, with version 0 if it has none: what is at hand, and what came after."""
         head = self._open.get(occurrence) or Head(id=occurrence)
         rows = c.execute(_SINCE, (occurrence, head.version)).fetchall()
-        return fold(head, *[event for (text,) in rows for event in _decode(text)]) if rows else head
+        return fold(head, *[event for (text,) in rows for event in _decoder()(text)]) if rows else head
 
     def plan(self, c: sqlite3.Cursor, changes: Sequence[Change]) -> Plan:
         """What the changes come to. Where a head was behind the file, the place of its next event is taken there.
@@ -189,6 +188,12 @@ def _lookup(names: int) -> str:
             *(_NEWEST.format(n + 4) for n in range(names)),
         )
     )
+
+
+@cache
+def _decoder() -> Callable[[str], tuple[AnyEvent, ...]]:
+    """Made when something is read: to know all events takes as long as a few calls."""
+    return msgspec.json.Decoder(tuple[AnyEvent, ...]).decode
 
 
 @lru_cache
