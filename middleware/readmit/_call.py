@@ -592,9 +592,10 @@ class GuardedCall:
 
     def _share(self, opened: _Opened) -> Generator[Step, Any, Done]:
         """What the joined caller of a read gets: the result of the epoch that it joined, where there is one."""
-        ended = opened.head.epochs()[-1].ended
-        if ended is not None and ended.result is not None:
-            return (yield from self._return(opened, ended.result))
+        joined = opened.head.epochs()[-1]
+        own = joined.admitted.request.principal == self.request.principal  # under one key it may be somebody else's
+        if own and joined.ended is not None and joined.ended.result is not None:
+            return (yield from self._return(opened, joined.ended.result))
         return (yield from self._refuse(opened, self._shared(opened.head)))
 
     def _shared(self, head: Head) -> Refuse:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import readmit
 from readmit import ApprovalRequired, Batch, Contract, JournalUnavailable, ModelCall, ReplayRefused
 from readmit.journal import _file
 from tests.middleware.stage import Stage, becomes
@@ -160,6 +161,32 @@ def test_a_caller_who_joined_an_approved_read_gets_its_result() -> None:
     stage.guard.approve(asked.value.request_id, by="ann")
     assert joined(look, inside, go) == ["seen x", "seen x"]
     assert stage.guard.pending() == []
+
+
+def test_a_caller_who_joined_somebody_elses_read_does_not_get_its_result() -> None:
+    """One key, two principals: what was looked up for one is not for the other."""
+    stage = Stage(join_timeout=10)
+    inside, go = threading.Event(), threading.Event()
+
+    @stage.guard.tool(effect="read", approval=True, key="query", name="look")
+    def look(query: str) -> str:
+        inside.set()
+        assert go.wait(10)
+        return f"seen for {readmit.current().head.opened.principal}"
+
+    who = iter(("ann", "bob"))
+
+    def looking(query: str) -> str:
+        with readmit.scope("shop", principal=next(who)):
+            return look(query)
+
+    with readmit.scope("shop", principal="ann"), pytest.raises(ApprovalRequired) as asked:
+        look("x")
+    assert asked.value.request_id is not None
+    stage.guard.approve(asked.value.request_id, by="carol")
+    first, second = joined(looking, inside, go)
+    assert first == "seen for ann"
+    assert isinstance(second, readmit.Refused), second
 
 
 def test_a_stray_send_is_seen_however_many_threads_there_are(stage: Stage) -> None:
