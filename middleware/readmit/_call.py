@@ -384,6 +384,7 @@ class GuardedCall:
             return None
         self._executed = True
         self._inside = epoch
+        _outcome.begin_inside(epoch, self.tool)
         blocked = unsent is not None and (not self.tool.observe or unsent.outcome is Outcome.CANCELLED)
         done: Done = unsent if unsent is not None and blocked else (yield Execute(epoch))
         self._inside = None
@@ -413,8 +414,8 @@ class GuardedCall:
         if epoch is not None:
             head, events = epoch.head, _outcome.events(self.tool, epoch, done, self.ports.clock())
             self.ports.journal.note(Change(head.id, events))
-            for event in events:
-                head = fold(head, event)
+            head = fold(head, *events)
+            _outcome.speak_for_outer(epoch, head)
             epoch.span.end(head, epoch, done)
 
     def _admitted(
@@ -464,8 +465,11 @@ class GuardedCall:
         except JournalUnavailable as error:
             _log.error("%s The outcome of %s (occurrence %s) waits to be written.", error, self.tool.name, head.id)
             self.ports.journal.note(change)
-            for event in events:
-                head = fold(head, event)
+            head = fold(head, *events)
+        except BaseException:  # an interrupt, or what a signal handler raised; written twice it says the same
+            self.ports.journal.note(change)
+            span.end(fold(head, *events), epoch, done)
+            raise
         _outcome.speak_for_outer(epoch, head)
         span.end(head, epoch, done)
         if _outcome.reached(head, done, events):

@@ -11,6 +11,7 @@ from readmit._contract import Contract
 from readmit._errors import ReadmitError
 from readmit._fold import Head
 from readmit._model import (
+    AnyEvent,
     Challenge,
     EffectState,
     Evidence,
@@ -21,12 +22,16 @@ from readmit._model import (
     TraceContext,
 )
 from readmit._steps import Done
+from readmit.journal._port import Change
 
 if TYPE_CHECKING:
     from readmit._call import Ports
 
 
 _in_flight: WeakValueDictionary[str, Epoch] = WeakValueDictionary()  # by call: those whose body runs here
+
+
+_NOTHING = Evidence(state=EffectState.NOT_SENT, strength=Strength.CONTRACT, rule="tool.inner")
 
 
 class EpochSpan(Protocol):
@@ -125,6 +130,7 @@ class Epoch:
         self.doubtful: dict[int, Send] = {}  # requests of which nothing is known, by number
         self.ends_read = 0  # events of the effect that were looked through for this epoch's end
         self.observed: list[Observed] = []
+        self.within: Send | None = None  # this call, as a send of the epoch around it
         self.inner: list[tuple[str, str]] = []  # guarded calls inside, delivered with this one
         self.surfaced: dict[str, tuple[Challenge, ...]] = {}  # met by reads and not answered since, by route
         self.lock: threading.Lock = threading.Lock()
@@ -178,22 +184,40 @@ class Epoch:
                 self.inner += delivered
             return not self.over
 
-    def inner_effect(self, occurrence_id: str, evidence: Evidence) -> None:
-        """What became of a guarded call inside: it counts as a send. Its own admission keeps it from being repeated."""
+    def inner_began(self, occurrence_id: str) -> Send:
+        """A guarded call inside is about to run: it counts as a send, which its own admission keeps from a repeat."""
         with self.lock:
-            number = self.next_send()
             started = SendStarted(
                 at=self.head.admissions[-1].at,
                 epoch=self.number,
-                send=number,
+                send=self.next_send(),
                 route="tool",
                 request=occurrence_id,
                 key=occurrence_id,
             )
             send = Send(started, 0)
-            send.evidence.append(evidence)
             send.journalled = False
             self.sends.append(send)
+            late = self.over
+        if late:
+            self._late(started)
+        return send
+
+    def inner_ended(self, send: Send, evidence: Evidence | None) -> None:
+        """What became of it; None if that says nothing about this epoch."""
+        with self.lock:
+            if evidence is None and not self.over:
+                self.sends.remove(send)
+                return
+            send.evidence.append(evidence or _NOTHING)
+            late = self.over
+        if late:
+            self._late(*send.observed(send.started.at))
+
+    def _late(self, *events: AnyEvent) -> None:
+        """What is learnt after the end was recorded settles this epoch only."""
+        assert self.ports is not None, "an epoch that runs has what its call was given"
+        self.ports.journal.note(Change(self.occurrence_id, events))
 
     def next_send(self) -> int:
         """The number of the next send. One that was withdrawn before it left gives its own back; the lock is held."""

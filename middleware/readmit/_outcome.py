@@ -189,27 +189,38 @@ def inner_deliveries(epoch: Epoch | None) -> list[tuple[str, str]]:
         return list(epoch.inner)
 
 
+def begin_inside(epoch: Epoch, tool: Declaration) -> None:
+    """From here on an inner guarded call may have its effect, whatever becomes of the epoch around it meanwhile."""
+    if epoch.outer is not None and not tool.read:
+        epoch.within = epoch.outer.inner_began(epoch.occurrence_id)
+
+
 def speak_for_outer(epoch: Epoch, head: Head) -> None:
     """An inner guarded call counts as a send of the outer epoch.
 
     Where `effects_through="tools"` it speaks for it. Elsewhere it says only that something left, of which an exception,
     `Rejected` and `NotSent` included, says nothing.
     """
-    outer = epoch.outer
-    if outer is None or (effect := head.effects()).state is None:
+    outer, send = epoch.outer, epoch.within
+    if outer is None or send is None:
+        return
+    effect = head.effects()
+    if effect.state is None:
+        outer.inner_ended(send, None)
         return
     state, strength = _plain(effect.state, effect.present), effect.strength or Strength.TESTIMONY
     if outer.contract.effects_through == "tools":
-        outer.inner_effect(head.id, Evidence(state=state, strength=strength, rule=effect.rule))
-    elif state in (EffectState.COMMITTED, EffectState.UNKNOWN):
-        outer.inner_effect(head.id, unknown("tool.inner"))
+        outer.inner_ended(send, Evidence(state=state, strength=strength, rule=effect.rule))
+    else:
+        left = state in (EffectState.COMMITTED, EffectState.UNKNOWN)
+        outer.inner_ended(send, unknown("tool.inner") if left else None)
 
 
 def refused_inside(outer: Epoch | None, tool: Declaration, occurrence_id: str) -> None:
     """A refused inner call sent nothing. Beside others that did, the outer epoch has done its work in part."""
     if outer is not None and outer.contract.effects_through == "tools" and not tool.read:
         nothing = Evidence(state=EffectState.NOT_SENT, strength=Strength.PROOF, rule="tools.refused")
-        outer.inner_effect(occurrence_id, nothing)
+        outer.inner_ended(outer.inner_began(occurrence_id), nothing)
 
 
 def _plain(state: EffectState, present: bool) -> EffectState:

@@ -124,6 +124,33 @@ def test_an_exit_while_a_result_is_classified_goes_on(stage: Stage, error: type[
     assert ran == [5]
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), TimeoutError("soft time limit")], ids=["interrupt", "signal"])
+def test_what_breaks_off_the_record_of_an_end_leaves_no_epoch_in_flight(
+    filed: Stage, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """An interrupt, or what a signal handler raises, while the journal is waited for: the tool has returned."""
+    ran: list[str] = []
+
+    @filed.guard.tool(effect="write", name="pay")
+    def pay(order: str) -> str:
+        ran.append(order)
+        monkeypatch.setattr(journal, "append", breaks)
+        return "paid"
+
+    journal = filed.guard.ports().journal
+
+    def breaks(*changes: object, **how: object) -> None:
+        monkeypatch.undo()
+        raise error
+
+    with pytest.raises(type(error)):
+        pay("o1")
+    head = filed.heads()[0]
+    assert (head.in_flight, head.effects().state) == ((), "committed")
+    assert pay("o1") == "paid", "its result was kept, and nobody has had it"
+    assert ran == ["o1"]
+
+
 def joined(call: Callable[[str], Any], inside: threading.Event, go: threading.Event) -> list[Any]:
     """What two callers get, of which the second comes while the first is in the body."""
     got: list[Any] = [None, None]

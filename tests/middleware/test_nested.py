@@ -525,3 +525,90 @@ def test_absence_that_is_found_while_an_epoch_runs_frees_nothing() -> None:
         slow.go.set()
         first.result()
     assert slow.ran == 1
+
+
+# -- inner calls that outlive the outer one ---------------------------------------------------------------------------
+
+
+class Gathering:
+    """An outer tool that fails while a guarded call inside is under way, or has not begun."""
+
+    def __init__(self, stage: Stage, contract: Contract, *, approval: bool = False) -> None:
+        self.paid: list[str] = []
+        self.go, self.inside, self.over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.starts_late = False
+        self.fails: BaseException | None = ValueError("no stock")
+        self.attempts = 0
+        tool = stage.guard.tool
+
+        @tool(effect="write", name="pay")
+        async def pay(reference: str) -> str:
+            self.inside.set()
+            await self.go.wait()
+            self.paid.append(reference)
+            return reference
+
+        async def paying(reference: str) -> None:
+            if self.starts_late:
+                await self.go.wait()
+            await pay(reference)
+            self.over.set()
+
+        @tool(effect="write", name="order", contract=contract, approval=approval)
+        async def order() -> None:
+            self.attempts += 1
+            self.task = asyncio.create_task(paying(f"attempt {self.attempts}"))
+            if not self.starts_late:
+                await self.inside.wait()
+            if self.fails is not None:
+                raise self.fails
+
+        self.order = order
+
+
+@pytest.mark.parametrize("starts_late", [False, True], ids=["under way", "not begun"])
+@pytest.mark.parametrize("through", ["http", "tools", "sends", "mixed"])
+async def test_a_tool_that_fails_beside_an_inner_call_does_not_read_as_not_sent(
+    stage: Stage, through: Any, starts_late: bool
+) -> None:
+    gathering = Gathering(stage, Contract(effects_through=through))
+    gathering.starts_late = starts_late
+    with pytest.raises(ValueError, match="no stock"):
+        await gathering.order()
+    outer = executed(stage, "order")[0]["readmit.occurrence.id"]
+    if not starts_late:
+        assert stage.guard.show(outer).effects().state == "unknown"
+    gathering.go.set()
+    await gathering.task
+    assert stage.guard.show(outer).effects().state == ("committed" if through == "tools" else "unknown")
+    with pytest.raises(readmit.ReplayRefused):
+        await gathering.order()
+    assert gathering.paid == ["attempt 1"]
+
+
+async def test_one_approval_does_not_serve_two_dispatches_of_what_an_inner_call_does(stage: Stage) -> None:
+    gathering = Gathering(stage, Contract(effects_through="http"), approval=True)
+    with pytest.raises(readmit.ApprovalRequired) as asked:
+        await gathering.order()
+    assert asked.value.request_id is not None
+    stage.guard.approve(asked.value.request_id, by="ann")
+    with pytest.raises(ValueError, match="no stock"):
+        await gathering.order()
+    gathering.go.set()
+    await gathering.task
+    with pytest.raises(readmit.ApprovalRequired):
+        await gathering.order()
+    assert gathering.paid == ["attempt 1"]
+
+
+async def test_an_inner_call_may_go_on_after_its_outer_one_returned(stage: Stage) -> None:
+    """Fire and forget: nothing is blocked, and the outer call is done."""
+    gathering = Gathering(stage, TOOLS)
+    gathering.fails, gathering.starts_late = None, True
+    await gathering.order()
+    gathering.go.set()
+    await gathering.task
+    outer = executed(stage, "order")[0]["readmit.occurrence.id"]
+    assert stage.guard.show(outer).effects().state == "committed"
+    assert gathering.paid == ["attempt 1"]
+    assert stage.guard.pending() == []

@@ -37,6 +37,12 @@ class Body:
         self._over: list[Over] = [over]
         self._ended = False
         self._unread = keeping
+        self._handled = sys.exc_info()[1]  # by whoever sent the request: it broke nothing
+
+    def _breaking(self) -> BaseException | None:
+        """The exception that is on its way, if one is."""
+        error = sys.exc_info()[1]
+        return None if error is self._handled else error
 
     def then(self, over: Over) -> None:
         """One more who wants to know."""
@@ -88,7 +94,7 @@ class _Sync(Body):
             finally:
                 self._stream.close()
         finally:
-            self._end(sys.exc_info()[1])
+            self._end(self._breaking())
 
     def _drain(self) -> None:
         self._unread = False
@@ -127,7 +133,7 @@ class _Async(Body):
             finally:
                 await self._stream.aclose()
         finally:
-            self._end(sys.exc_info()[1])
+            self._end(self._breaking())
 
     async def _drain(self) -> None:
         self._unread = False

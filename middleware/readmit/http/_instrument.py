@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -112,11 +114,30 @@ def _below(transport: Any, *, asynchronous: bool) -> dict[str, Any]:
         return {}
     sends = "handle_async_request" if asynchronous else "handle_request"
     held: dict[str, Any] = getattr(transport, "__dict__", {})
-    return {
-        name: inner
-        for name, inner in held.items()
-        if hasattr(type(inner), sends) and (isinstance(inner, Guarded) or reports(inner))
-    }
+    ways = {name: inner for name, inner in held.items() if hasattr(type(inner), sends)}
+    several = any(hasattr(type(inner), sends) for value in held.values() for inner in _inside(value))
+    known = all(isinstance(inner, Guarded) or reports(inner) for inner in ways.values())
+    return ways if known and not several else {}  # one way out that is not seen is too many
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    """What a list or a dictionary holds."""
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple | set | frozenset | deque) else ()
+
+
+def _holds_guard(transport: Any, depth: int = 4) -> bool:
+    """Whether a transport sends through one that is guarded: that one knows what its client was told."""
+    if isinstance(transport, Guarded):
+        return True
+    held = getattr(transport, "__dict__", {}) if depth else {}
+    below = [inner for name, value in held.items() if name != _WATCHED for inner in (value, *_inside(value))]
+    return any(_sends(inner) and _holds_guard(inner, depth - 1) for inner in below)
+
+
+def _sends(value: Any) -> bool:
+    return hasattr(type(value), "handle_request") or hasattr(type(value), "handle_async_request")
 
 
 def _each_transport(client: Any, change: Callable[[Any], Any]) -> None:
@@ -165,7 +186,7 @@ def _watched(
     transport: Any, made: type[Guarded], *, effect: Effect, contract: Contract | None, guard: Guard | None
 ) -> Any:
     """The guarded form of a transport, made once."""
-    if isinstance(transport, Guarded):
+    if _holds_guard(transport):
         return transport
     known = getattr(transport, _WATCHED, None)
     if known is None or known.inner is not transport:

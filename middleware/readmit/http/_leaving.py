@@ -57,6 +57,8 @@ class Leaving:
         self.facts = Facts(request, guard.digest_secret if ports is None else ports.secret)
         self.terms = Terms.of(contract, self.epoch.contract if self.epoch is not None else None)
         self.harmless = without_effect(self.facts.method, self.facts.path, reads=self.terms.reads, declared=reading)
+        if self.harmless is None and self.facts.asks_for_a_token():
+            self.harmless = "http.token_request"
         self.phases = Phases(self.facts.method)
         self.span = _spans.ClientSpan(guard.spans if ports is None else ports.spans, self.facts)
         self.send: Send | None = None

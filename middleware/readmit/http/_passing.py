@@ -108,6 +108,7 @@ class Passing(Leaving):
         """Puts down what is known now: of a send its evidence, of a read the challenges it met."""
         response = done.value if done.error is None else None
         if response is not None:
+            self.phases.answered_unseen()
             self.phases.status, self.phases.fields = response.status_code, response.headers.raw
         if not (self.phases.reported or reports(self._below)):
             self.span.say({"readmit.phases": "none"})

@@ -87,6 +87,11 @@ class Phases:
         self._suppressed += 1
         return self._failure if self.status is None and self._suppressed <= _PATIENCE else None
 
+    def answered_unseen(self) -> None:
+        """An answer came though this request was seen to leave and to fail: it left once more without being seen."""
+        if self.started and self._failure is not None and self.status is None:
+            self.repeated = True
+
     def again(self, *, settled: bool) -> None:
         """It leaves once more; `settled`: the time before is known to have had no effect."""
         self.repeated = self.repeated or not settled
@@ -133,7 +138,8 @@ class Phases:
             event = failure.args[0] if failure is not None and failure.args else None
             if (last := getattr(event, "last_stream_id", None)) is not None:
                 return last, None
-            if hasattr(event, "stream_id") and (code := getattr(event, "error_code", None)) is not None:
+            ours = self._stream is not None and getattr(event, "stream_id", None) == self._stream
+            if ours and (code := getattr(event, "error_code", None)) is not None:
                 return None, code
         return None, None
 
@@ -143,12 +149,15 @@ class Phases:
 
 
 def _origins(error: BaseException | None) -> Iterator[BaseException]:
-    """An exception and those it comes from."""
+    """An exception and those it was raised from.
+
+    Not those in whose handling it was raised: a retry in an `except` block has the failure of another request there.
+    """
     for _ in range(_CHAIN):
         if error is None:
             return
         yield error
-        error = error.__cause__ or error.__context__
+        error = error.__cause__
 
 
 def reports(transport: object) -> bool:

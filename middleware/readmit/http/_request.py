@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _TRAIL = "readmit.trail"
 _GUARDED = "readmit.guarded"
+_FORM = 16_384  # bytes; a token request is short
 _LOGINS = ("authorization", "proxy-authorization", "cookie")
 
 
@@ -79,6 +80,14 @@ class Facts:
             library, stream = library_of(self.request), self.request.stream
             in_memory = library is not None and isinstance(stream, library.ByteStream)  # a redirect carries it so
             return b"".join(stream) if in_memory else None
+
+    def asks_for_a_token(self) -> bool:
+        """Whether it is a token request, as auth flows make them: RFC 6749 sections 4 and 6, a form with a grant."""
+        form = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if self.method != "POST" or form != "application/x-www-form-urlencoded":
+            return False
+        body = self.body() or b""
+        return len(body) <= _FORM and any(field.startswith(b"grant_type=") for field in body.split(b"&"))
 
     def route(self) -> str:
         """The digest of method and address. The query is left out: one that holds a time would hide a repeat."""

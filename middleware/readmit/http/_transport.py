@@ -107,10 +107,12 @@ class Guarded:
         passing.span.mark({"readmit.declaration.conflict": True})
 
     def _misses_context(self, passing: Passing) -> None:
-        """A plain thread knows nothing of the tool that started it."""
-        if has_context() or not any_in_flight() or threading.current_thread() is threading.main_thread():
+        """A plain thread, or a task from before, knows nothing of the tool whose work it does."""
+        if has_context() or not any_in_flight():
             return
         strayed("http")
+        if threading.current_thread() is threading.main_thread():
+            return
         passing.span.mark({"readmit.context": "none"})
         if not self._warned:
             self._warned = True

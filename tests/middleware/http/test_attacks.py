@@ -1,0 +1,255 @@
+"""Ways in which a request's effect once happened twice, or was called undone: each stays shut."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from httpx_retries import Retry, RetryTransport
+
+import readmit
+from readmit import Contract, ReplayRefused
+from readmit.testing import INVALID, LOST, Behaviour, EffectServer
+from tests.middleware.http.hostile import Act, Hostile
+from tests.middleware.http.test_hostile import REFUSED
+from tests.middleware.stage import Stage
+
+NOWHERE = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+def server() -> Iterator[EffectServer]:
+    with EffectServer() as server:
+        yield server
+
+
+def refused_again(call: Any, *arguments: Any) -> None:
+    """The next equal call is refused: what the first did is not known."""
+    with pytest.raises(ReplayRefused, match="may have had its effect"):
+        call(*arguments)
+
+
+def test_what_the_peer_said_of_the_request_before_is_not_said_of_this_one(stage: Stage) -> None:
+    """A retry in an `except` block: its failure is raised while that of the first is handled."""
+    with Hostile() as hostile:
+        hostile.script.extend([Act(at="headers", effect=False, how="rst", code=REFUSED), Act(how="reset")])
+        client = httpx.Client(base_url=hostile.url, http1=False, http2=True)
+        readmit.instrument(client, guard=stage.guard)
+
+        @stage.guard.tool(effect="write", name="charge")
+        def charge() -> None:
+            try:
+                client.post("/charge", json={"cents": 5})
+            except httpx.RemoteProtocolError:
+                client.post("/charge", json={"cents": 5})
+
+        with pytest.raises(httpx.TransportError):
+            charge()
+        sends = stage.guard.show(stage.waiting().occurrence_id).epochs()[0].sends
+        assert [send.evidence.state for send in sends] == ["not_sent", "unknown"]
+        refused_again(charge)
+        assert hostile.effects == 1
+        client.close()
+
+
+@pytest.mark.parametrize("placed", ["instrumented", "by hand"])
+def test_a_client_that_was_told_something_keeps_it_under_a_watched_library(
+    stage: Stage, server: EffectServer, placed: str
+) -> None:
+    """Its guard is below a transport that retries; the watch over all clients of the library is further out."""
+    contract = Contract(name="bank", idempotency_key="Idempotency-Key")
+    never = Retry(total=0)
+    if placed == "by hand":
+        inner = readmit.GuardedTransport(httpx.HTTPTransport(), contract=contract, guard=stage.guard)
+        client = httpx.Client(base_url=server.url, transport=RetryTransport(inner, retry=never))
+    else:
+        client = httpx.Client(base_url=server.url, transport=RetryTransport(retry=never))
+        readmit.instrument(client, contract=contract, guard=stage.guard)
+    server.script("/charge", [LOST])
+    readmit.instrument(httpx, guard=stage.guard)
+    try:
+        with pytest.raises(httpx.RemoteProtocolError):
+            client.post("/charge", json={"cents": 5})
+        refused_again(lambda: client.post("/charge", json={"cents": 5}))
+    finally:
+        readmit.uninstrument(httpx)
+        client.close()
+    assert [effect.key is not None for effect in server.effects] == [True]
+
+
+class Signing(httpx.BaseTransport):
+    """Somebody's own wrapper."""
+
+    def __init__(self) -> None:
+        self._inner = httpx.HTTPTransport()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.headers["X-Signature"] = "abc"
+        return self._inner.handle_request(request)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class Failover(httpx.BaseTransport):
+    """Two ways: if nobody listens at the first, the second is taken."""
+
+    def __init__(self, port: int, second: httpx.BaseTransport) -> None:
+        self.first, self.second, self._port = httpx.HTTPTransport(), second, port
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return self.first.handle_request(request)
+        except httpx.ConnectError:
+            pass
+        request.url = request.url.copy_with(port=self._port)
+        return self.second.handle_request(request)
+
+    def close(self) -> None:
+        self.first.close()
+        self.second.close()
+
+
+class Listed(Failover):
+    """The second way stands in a list, and gets a request that was made anew."""
+
+    def __init__(self, port: int, second: httpx.BaseTransport) -> None:
+        super().__init__(port, second)
+        self.ways = [self.first, self.second]
+        del self.first, self.second
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return self.ways[0].handle_request(request)
+        except httpx.TransportError:
+            url = request.url.copy_with(port=self._port)
+            return self.ways[1].handle_request(
+                httpx.Request(request.method, url, headers=request.headers, content=request.content)
+            )
+
+    def close(self) -> None:
+        for way in self.ways:
+            way.close()
+
+
+def charging(stage: Stage, client: httpx.Client) -> Any:
+    readmit.instrument(client, guard=stage.guard)
+
+    @stage.guard.tool(effect="write", name="charge")
+    def charge() -> int:
+        return client.post("/charge", json={"cents": 5}).raise_for_status().status_code
+
+    return charge
+
+
+@pytest.mark.parametrize("kind", [Failover, Listed])
+@pytest.mark.parametrize("second", [Signing, httpx.HTTPTransport])
+def test_a_second_way_that_nobody_sees_proves_nothing(
+    stage: Stage, server: EffectServer, kind: type[Failover], second: type[httpx.BaseTransport]
+) -> None:
+    """The first way was not connected; the second had the effect, and lost the answer."""
+    server.script("/charge", [LOST])
+    with httpx.Client(base_url=NOWHERE, transport=kind(server.port, second())) as client:
+        charge = charging(stage, client)
+        with pytest.raises(httpx.RemoteProtocolError):
+            charge()
+        refused_again(charge)
+    assert len(server.effects) == 1
+
+
+def test_an_answer_to_a_request_that_nobody_saw_is_not_believed(stage: Stage, server: EffectServer) -> None:
+    """The first way lost the answer after the effect; a 422 comes for what was sent again, unseen."""
+    server.script("/charge", [LOST, INVALID])
+    with httpx.Client(base_url=server.url, transport=Listed(server.port, httpx.HTTPTransport())) as client:
+        charge = charging(stage, client)
+        with pytest.raises(httpx.HTTPStatusError, match="422"):
+            charge()
+        refused_again(charge)
+    assert len(server.effects) == 1
+
+
+async def test_what_a_task_from_before_sends_keeps_a_tool_from_reading_as_not_sent(
+    stage: Stage, server: EffectServer
+) -> None:
+    server.script("/send", [LOST])
+    async with httpx.AsyncClient(base_url=server.url) as client:
+        readmit.instrument(client, guard=stage.guard)
+        jobs: asyncio.Queue[tuple[str, asyncio.Future[Any]]] = asyncio.Queue()
+        batches = itertools.count()
+
+        async def worker() -> None:
+            while True:
+                text, answer = await jobs.get()
+                try:
+                    answer.set_result(await client.post("/send", json={"text": text, "batch": next(batches)}))
+                except httpx.HTTPError as error:
+                    answer.set_exception(error)
+
+        task = asyncio.create_task(worker())
+        await asyncio.sleep(0)
+
+        @stage.guard.tool(effect="write", name="send", contract=Contract(effects_through="http"))
+        async def send(text: str) -> None:
+            answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            await jobs.put((text, answer))
+            await answer
+
+        with pytest.raises(httpx.RemoteProtocolError):
+            await send("hello")
+        with pytest.raises(ReplayRefused):
+            await send("hello")
+        task.cancel()
+    assert len(server.effects) == 1
+
+
+def test_an_answer_that_is_closed_while_something_else_is_handled_is_not_broken(
+    stage: Stage, server: EffectServer
+) -> None:
+    with httpx.Client(base_url=server.url) as client:
+        readmit.instrument(client, guard=stage.guard)
+
+        def notify() -> int:
+            with client.stream("POST", "/notify", json={"text": "a cache was missed"}) as answer:
+                return answer.status_code
+
+        @stage.guard.tool(effect="write", name="twice")
+        def twice() -> tuple[int, int]:
+            try:
+                raise KeyError("missing")
+            except KeyError:
+                return notify(), notify()
+
+        for _ in range(2):
+            try:
+                raise KeyError("missing")
+            except KeyError:
+                assert notify() == 200
+        assert twice() == (200, 200)
+    assert len(server.effects) == 4
+
+
+class Granted(httpx.Auth):
+    """The client credentials grant: a token is asked for before each request."""
+
+    requires_response_body = True
+
+    def auth_flow(self, request: httpx.Request) -> Iterator[httpx.Request]:  # type: ignore[override]
+        grant = {"grant_type": "client_credentials", "scope": "payments"}
+        yield httpx.Request("POST", request.url.join("/token"), data=grant)
+        request.headers["Authorization"] = "Bearer token"
+        yield request
+
+
+def test_an_auth_flows_own_token_request_is_no_effect_of_the_tool(stage: Stage, server: EffectServer) -> None:
+    server.script("/token", [Behaviour(commits=False)] * 2)
+    server.script("/charge", [INVALID])
+    with httpx.Client(base_url=server.url, auth=Granted()) as client:
+        charge = charging(stage, client)
+        with pytest.raises(httpx.HTTPStatusError, match="422"):
+            charge()
+        assert charge() == 200, "it was rejected: the next one runs"
+    assert [effect.path for effect in server.effects] == ["/charge"]
