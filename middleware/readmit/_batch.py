@@ -86,7 +86,8 @@ class Batch:
         if not isinstance(response, str) or not response:
             raise ValueError(f"response={response!r}: a text that names the response, and is not empty")
         here = frame()
-        self.outbox = outbox = Outbox(guard or _default(), here.scope, here.principal, response)
+        outbox = Outbox(guard or _default(), here.scope, here.principal, response)
+        self.outbox: Outbox = outbox
         listed = None if calls is None else tuple(_listed(outbox, n, call) for n, call in enumerate(calls))
         if not outbox.find(listed):
             outbox.open(listed, beside=beside)

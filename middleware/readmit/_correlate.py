@@ -105,7 +105,7 @@ class CorrelationConflict(ReadmitError):
 
     def __init__(self, conflicts: Sequence[Conflict] = ()) -> None:
         super().__init__(conflicts)
-        self.conflicts = tuple(conflicts)
+        self.conflicts: tuple[Conflict, ...] = tuple(conflicts)
 
     def __str__(self) -> str:
         return (

@@ -134,16 +134,22 @@ class AsyncAnswers(Answers):
     def __init__(self, steps: Steps, journal: Journal | None, collected: Callable[[Done], None] | None = None) -> None:
         super().__init__(steps, collected)
         self._journal = journal
+        self._cancelled: BaseException | None = None  # while an intent was written, and not told yet
 
     async def step(self, step: Step) -> Step | None:
         """Answers one step; the next one is ready for its own answer, or to run the body."""
+        if self._cancelled is not None and isinstance(step, Find):  # its epoch is settled, and it would look again
+            held, self._cancelled = self._cancelled, None
+            return self.throw(held)
         try:
             answer, cancelled = await _answer_async(self._journal, step)
         except BaseException as error:
             return self.throw(error)
+        self._cancelled = cancelled or self._cancelled
         following = self.send(answer)
-        if cancelled is not None and isinstance(following, Execute):
-            return self.send(ended(cancelled, started=False))
+        if self._cancelled is not None and isinstance(following, Execute):
+            held, self._cancelled = self._cancelled, None
+            return self.send(ended(held, started=False))
         return following
 
 

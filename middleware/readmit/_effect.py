@@ -146,11 +146,13 @@ def epoch_effect(admitted: Admitted, recorded: Sequence[Recorded]) -> EpochEffec
     started: dict[int, SendStarted] = {}
     observed: dict[int, list[tuple[int, Evidence]]] = {}
     ended: tuple[int, Ended] | None = None
+    twins: list[SendStarted] = []
     given_up = ""
     for place, event in recorded:
         match event:
             case SendStarted(epoch=admitted.epoch):
-                started[event.send] = event
+                if started.setdefault(event.send, event) != event:
+                    twins.append(event)  # of a forked child, which counted for itself
             case Observed(epoch=admitted.epoch):
                 seen = observed.setdefault(event.send, [])
                 if all(e != event.evidence for _, e in seen):
@@ -166,6 +168,7 @@ def epoch_effect(admitted: Admitted, recorded: Sequence[Recorded]) -> EpochEffec
     direct = strongest(e for _, e in observed.get(0, ())) if observed else None
     numbers = sorted({*started, *observed} - {0}) if started or observed else ()
     sends = tuple(SendEffect(n, started.get(n), _send_evidence(e for _, e in observed.get(n, ()))) for n in numbers)
+    sends += tuple(SendEffect(twin.send, twin, unknown("http.two_senders")) for twin in twins)
     evidence = _epoch_evidence(admitted, sends, direct, ended[1] if ended else None, given_up)
     commits = [p for seen in observed.values() for p, e in seen if e.state is EffectState.COMMITTED]
     if ended and ended[1].outcome is Outcome.RETURNED:

@@ -159,6 +159,7 @@ class Epoch:
 
         Raises:
             ValueError: for a state that is not one of the three.
+            TypeError: `at` is no whole number of nanoseconds, or the receipt no text.
 
         Example:
             >>> def pay(cents: int) -> None:
@@ -167,6 +168,8 @@ class Epoch:
         """
         if state not in ("not_sent", "rejected", "committed"):
             raise ValueError(f"record_effect({state!r}): write 'not_sent', 'rejected' or 'committed'")
+        if (at is not None and type(at) is not int) or not isinstance(receipt, str):
+            raise TypeError(f"record_effect: at={at!r} is nanoseconds since the Unix epoch, receipt={receipt!r} a text")
         strength = Strength.PROOF if receipt and self.echoes(receipt) else Strength.CONTRACT
         evidence = Evidence(state=EffectState(state), strength=strength, rule="tool.recorded")
         started = self.head.admissions[-1].at
@@ -265,11 +268,11 @@ def any_in_flight() -> bool:
     return bool(_in_flight)
 
 
-def strayed(effects_through: str) -> None:
+def strayed(*effects_through: str) -> None:
     """Something left in a thread without context: of tools that promise to show it all, it may belong to any."""
     for reference in _in_flight.valuerefs():  # a list at once: other threads begin and end epochs meanwhile
         epoch = reference()
-        if epoch is not None and epoch.contract.effects_through == effects_through:
+        if epoch is not None and epoch.contract.effects_through in effects_through:
             epoch.stray = True
 
 

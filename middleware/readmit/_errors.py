@@ -66,7 +66,8 @@ class BatchIncomplete(ReadmitError):
 
     def __init__(self, response: str = "", waiting: tuple[str, ...] = ()) -> None:
         super().__init__(response, waiting)
-        self.response, self.waiting = response, waiting
+        self.response: str = response
+        self.waiting: tuple[str, ...] = waiting
 
     def __str__(self) -> str:
         return (
@@ -87,7 +88,8 @@ class BatchUndelivered(ReadmitError):
 
     def __init__(self, responses: tuple[str, ...] = (), occurrence_ids: tuple[str, ...] = ()) -> None:
         super().__init__(responses, occurrence_ids)
-        self.responses, self.occurrence_ids = responses, occurrence_ids
+        self.responses: tuple[str, ...] = responses
+        self.occurrence_ids: tuple[str, ...] = occurrence_ids
 
     def __str__(self) -> str:
         return (

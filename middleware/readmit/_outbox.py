@@ -43,11 +43,12 @@ class Outbox:
     """
 
     def __init__(self, guard: Guard, scope: str | None, principal: str | None, response: str) -> None:
-        self.guard = guard
-        self.scope, self.principal = scope or guard.scope_name, principal
-        self.response = response
-        self.id = digest_bytes("batch", self.scope, principal or "", response)[:32]
-        self.head = Head(id="")
+        self.guard: Guard = guard
+        self.scope: str = scope or guard.scope_name
+        self.principal: str | None = principal
+        self.response: str = response
+        self.id: str = digest_bytes("batch", self.scope, principal or "", response)[:32]
+        self.head: Head = Head(id="")
 
     # -- what is held ---------------------------------------------------------------------------------------------
 

@@ -236,6 +236,7 @@ def reconciled(
     """A finding as an event; its fence is the last epoch that existed when the question was asked."""
     match finding:
         case _findings.Present(receipt=receipt):
+            receipt = _written(receipt)
             echoed = bool(receipt) and (question.occurrence_id in receipt or question.idempotency_key in receipt)
             result = _stored(finding.result, question) if finding.has_result else None
             strength = Strength.TESTIMONY if by else _findings.present_strength(echoed=echoed)
@@ -258,8 +259,19 @@ def reconciled(
             )
         case _findings.Unclear(why=why):
             return Reconciled(
-                at=at, fence=question.epoch, finding="unclear", strength=Strength.TESTIMONY, receipt=why, by=by, via=via
+                at=at,
+                fence=question.epoch,
+                finding="unclear",
+                strength=Strength.TESTIMONY,
+                receipt=_written(why),
+                by=by,
+                via=via,
             )
+
+
+def _written(text: object) -> str:
+    """A hook's word as it can be written down: half an emoji cannot."""
+    return str(text).encode("utf-8", "backslashreplace").decode()
 
 
 def _stored(value: Any, question: _findings.Question) -> bytes | None:

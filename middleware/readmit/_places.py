@@ -44,7 +44,7 @@ class Place(NamedTuple):
             for step in self.path:
                 value = _step(bytes(value), step)
             found = _VALUE.decode(bytes(value))
-        except (msgspec.DecodeError, LookupError, TypeError, ValueError):
+        except (msgspec.DecodeError, LookupError, TypeError, ValueError, RecursionError):
             return ""
         return str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
 
@@ -59,7 +59,7 @@ class Place(NamedTuple):
         """
         try:
             return _put(body, self.path, text)
-        except (msgspec.DecodeError, LookupError):
+        except (msgspec.DecodeError, LookupError, RecursionError):
             return None
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 import readmit
-from readmit import ApprovalRequired, Batch, Contract, JournalUnavailable, ModelCall, ReplayRefused
+from readmit import Approval, ApprovalRequired, Batch, Contract, JournalUnavailable, ModelCall, ReplayRefused
 from readmit.journal import _file
 from tests.middleware.stage import Stage, becomes
 
@@ -241,6 +242,31 @@ def test_a_stray_send_is_seen_however_many_threads_there_are(stage: Stage) -> No
         thread.join()
     assert failed == []
     assert over.is_set()
+
+
+async def test_a_cancellation_outlives_a_permit_that_ran_out_meanwhile(filed: Stage, disk: Disk) -> None:
+    ran: list[str] = []
+    disk.go.set()
+
+    @filed.guard.tool(effect="write", name="pay", approval=Approval(expires=timedelta(minutes=5)))
+    async def pay(order: str) -> None:
+        ran.append(order)
+
+    with pytest.raises(ApprovalRequired) as asked:
+        await pay("o1")
+    assert asked.value.request_id is not None
+    filed.guard.approve(asked.value.request_id, by="ann")
+    disk.go.clear()
+    disk.reached.clear()
+    task = asyncio.create_task(pay("o1"))
+    await becomes(disk.reached.is_set)
+    task.cancel()
+    await asyncio.sleep(0.02)
+    filed.clock.advance(timedelta(minutes=6))
+    disk.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ran == []
 
 
 async def test_a_delivery_that_is_cancelled_before_it_begins_is_made_later(filed: Stage, disk: Disk) -> None:

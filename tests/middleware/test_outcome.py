@@ -194,3 +194,27 @@ def test_the_type_of_an_error_is_on_the_span_and_its_text_is_not(stage: Stage) -
     assert span.status.description == "Early"
     assert span.events == ()
     assert "4242" not in span.to_json()
+
+
+@pytest.mark.parametrize("given", [{"at": 1.5}, {"at": "now"}, {"at": True}, {"receipt": 7}], ids=str)
+def test_what_cannot_be_written_down_is_not_recorded(stage: Stage, given: dict[str, Any]) -> None:
+    """Seconds instead of nanoseconds, the obvious mistake: nothing of it reaches the journal."""
+
+    @stage.guard.tool(effect="write", name="pay")
+    def pay() -> None:
+        readmit.current().record_effect("committed", **given)
+
+    with pytest.raises(TypeError, match="nanoseconds since the Unix epoch"):
+        pay()
+    assert stage.waiting().state == "unknown"
+
+
+def test_a_hook_may_say_what_cannot_be_encoded(stage: Stage) -> None:
+    @stage.guard.tool(effect="write", name="pay", reconcile=lambda question: readmit.Unclear("\ud83d"))
+    def pay() -> None:
+        raise OSError("lost")
+
+    with pytest.raises(OSError, match="lost"):
+        pay()
+    with pytest.raises(readmit.ReplayRefused):
+        pay()

@@ -5,9 +5,10 @@ httpcore and httpcore2 report the same phases. Source: https://www.encode.io/htt
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+import wrapt
 
 from readmit._evidence import Seen
 from readmit._model import Evidence
@@ -168,5 +169,7 @@ def reports(transport: object) -> bool:
     for holder in (transport, *type(transport).__mro__):
         for name in ("handle_request", "handle_async_request"):
             if (method := getattr(holder, "__dict__", {}).get(name)) is not None:
-                return getattr(inspect.unwrap(method), "__module__", None) in _STOCK
+                while isinstance(method, wrapt.ObjectProxy):
+                    method = method.__wrapped__
+                return not hasattr(method, "__wrapped__") and getattr(method, "__module__", None) in _STOCK
     return False

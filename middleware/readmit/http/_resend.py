@@ -75,16 +75,26 @@ def _former(epoch: Epoch, facts: Facts, digest: str, route: str, *, streamed: bo
     answer of a committed one has reached the tool: then the tool means another.
     """
     trail = facts.trail()
-    if trail is not None and (trail.epoch is epoch or trail.request() is not facts.request):
+    handed_out = trail is not None and trail.request() is facts.request  # the same object, sent again by whoever has it
+    if trail is not None and (trail.epoch is epoch or not handed_out) and not (handed_out and _arrived(trail.send)):
         return trail.send
     if streamed:
-        lost = [s for s in epoch.sends if s.streamed and s.started.route == route and s.over and _state(s) is None]
+        lost = [s for s in epoch.sends if s.streamed and s.started.route == route and s.over and not _arrived(s)]
+        lost = [s for s in lost if _state(s) not in _WITHOUT]
         return lost[-1] if lost else None
-    unfinished = [
-        s for s in epoch.equal.get(digest, {}).values() if not (s.answered and _state(s) is EffectState.COMMITTED)
-    ]
+    unfinished = [s for s in epoch.equal.get(digest, {}).values() if not _arrived(s)]
     unsettled = [s for s in unfinished if _state(s) not in _WITHOUT]
     return next(iter((*unsettled, *unfinished)), None)
+
+
+def _arrived(send: Send) -> bool:
+    """Whether the tool knows that it was done: the whole answer has reached it."""
+    return send.answered and _state(send) is EffectState.COMMITTED
+
+
+def _kept_back(send: Send) -> bool:
+    """Whether it never left, since we kept it back."""
+    return any(evidence.rule == "http.key" for evidence in send.evidence)
 
 
 def _state(send: Send) -> EffectState | None:
@@ -175,7 +185,8 @@ def _diverges(epoch: Epoch, send: Send) -> Suppressed | None:
         if by_key and lifetime is not None and send.started.at - equal[0].at >= lifetime:
             return Suppressed("http.key", Refusal.EFFECT_UNKNOWN, "the service no longer keeps its idempotency key")
         return None
-    if all(any(_same(s.started, again.started) for again in epoch.sends) for s in acted if s.started is not None):
+    again = [s.started for s in epoch.sends if not _kept_back(s)]
+    if all(any(_same(s.started, one) for one in again) for s in acted if s.started is not None):
         return None
     if any(s.started is not None and s.started.request == send.started.request for s in acted):
         return Suppressed("http.key", Refusal.CONFLICT, "the request carries another idempotency key than before")

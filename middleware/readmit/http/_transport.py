@@ -110,9 +110,10 @@ class Guarded:
         """A plain thread, or a task from before, knows nothing of the tool whose work it does."""
         if has_context() or not any_in_flight():
             return
-        strayed("http")
         if threading.current_thread() is threading.main_thread():
+            strayed("http")
             return
+        strayed("http", "sends")
         passing.span.mark({"readmit.context": "none"})
         if not self._warned:
             self._warned = True

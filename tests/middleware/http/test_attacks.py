@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,7 +18,7 @@ from httpx_retries import Retry, RetryTransport
 
 import readmit
 from readmit import Contract, ReplayRefused
-from readmit.testing import INVALID, LOST, Behaviour, EffectServer
+from readmit.testing import BROKEN_BODY, INVALID, LOST, Behaviour, EffectServer
 from tests.middleware.http.hostile import Act, Hostile
 from tests.middleware.http.test_hostile import REFUSED
 from tests.middleware.stage import Stage
@@ -253,3 +258,141 @@ def test_an_auth_flows_own_token_request_is_no_effect_of_the_tool(stage: Stage, 
             charge()
         assert charge() == 200, "it was rejected: the next one runs"
     assert [effect.path for effect in server.effects] == ["/charge"]
+
+
+@pytest.mark.parametrize("how", ["stream", "multipart", "memory"])
+def test_an_upload_whose_answer_broke_is_not_sent_again(stage: Stage, server: EffectServer, how: str) -> None:
+    server.script("/upload", [BROKEN_BODY])
+    with httpx.Client(base_url=server.url) as client:
+        readmit.instrument(client, guard=stage.guard)
+
+        def given() -> dict[str, Any]:
+            match how:
+                case "multipart":
+                    return {"files": {"f": ("a.txt", b"data")}}
+                case "stream":
+                    return {"content": iter([b"data"])}
+                case _:
+                    return {"content": b"data"}
+
+        @stage.guard.tool(effect="write", name="upload")
+        def upload() -> None:
+            for left in (2, 1, 0):
+                try:
+                    client.post("/upload", **given())
+                    return
+                except httpx.TransportError:
+                    if not left:
+                        raise
+
+        with pytest.raises(httpx.RemoteProtocolError):
+            upload()
+    assert len(server.effects) == 1
+
+
+def test_one_request_that_is_sent_twice_on_purpose_is_two(stage: Stage, server: EffectServer) -> None:
+    server.script("/items", [Behaviour(body=b'{"item": 1}'), Behaviour(body=b'{"item": 2}')])
+    with httpx.Client(base_url=server.url) as client:
+        readmit.instrument(client, guard=stage.guard)
+
+        @stage.guard.tool(effect="write", name="order")
+        def order() -> list[Any]:
+            request = client.build_request("POST", "/items", json={})
+            return [client.send(request).json() for _ in range(2)]
+
+        assert order() == [{"item": 1}, {"item": 2}]
+    assert len(server.effects) == 2
+
+
+async def test_a_send_in_an_executor_keeps_the_others_from_speaking_for_all(stage: Stage, server: EffectServer) -> None:
+    """It is lost in a thread without context; the fallback was never connected."""
+    server.script("/charge", [LOST])
+    tries = itertools.count()
+    with httpx.Client(base_url=server.url) as first:
+        async with httpx.AsyncClient(base_url=NOWHERE) as second:
+            readmit.instrument(first, guard=stage.guard)
+            readmit.instrument(second, guard=stage.guard)
+
+            @stage.guard.tool(effect="write", name="charge")
+            async def charge() -> None:
+                body = {"cents": 5, "try": next(tries)}
+                try:
+                    await asyncio.get_running_loop().run_in_executor(None, lambda: first.post("/charge", json=body))
+                except httpx.TransportError:
+                    await second.post("/charge", json=body)
+
+            with pytest.raises(httpx.ConnectError):
+                await charge()
+            with pytest.raises(ReplayRefused):
+                await charge()
+    assert len(server.effects) == 1
+
+
+def test_a_transport_whose_sending_was_replaced_reports_nothing(
+    stage: Stage, server: EffectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the function that stands in its place was given the name of the real one."""
+    original = httpx.HTTPTransport.handle_request
+
+    @functools.wraps(original)
+    def recorder(self: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+        with socket.create_connection(("127.0.0.1", server.port)) as other:
+            head = f"POST /charge HTTP/1.1\r\nContent-Length: {len(request.content)}\r\n\r\n"
+            other.sendall(head.encode() + request.content)
+            if not other.recv(100):
+                raise httpx.ReadError("no answer")
+        return httpx.Response(200)
+
+    server.script("/charge", [LOST])
+    with httpx.Client(base_url=server.url) as client:
+        charge = charging(stage, client)
+        monkeypatch.setattr(httpx.HTTPTransport, "handle_request", recorder)
+        with pytest.raises(httpx.ReadError):
+            charge()
+        refused_again(charge)
+    assert len(server.effects) == 1
+
+
+def test_a_deeply_nested_answer_reaches_its_reader(stage: Stage, server: EffectServer) -> None:
+    deep = b'{"x": ' + b"[" * 5_000 + b"]" * 5_000 + b', "id": 1}'
+    server.script("/charge", [Behaviour(body=deep)])
+    with httpx.Client(base_url=server.url) as client:
+        readmit.instrument(client, contract=Contract(receipt="json:/id"), guard=stage.guard)
+        assert client.post("/charge", json={}).content == deep
+
+
+CHILD = """
+import multiprocessing, sys
+import httpx, readmit
+
+folder, url = sys.argv[1:]
+guard = readmit.Guard(journal=folder + "/readmit.db")
+
+def post(path):
+    with httpx.Client(base_url=url, verify=False) as client:
+        readmit.instrument(client, guard=guard)
+        client.post(path, json={}).raise_for_status()
+
+@guard.tool(effect="write", name="upload")
+def upload():
+    child = multiprocessing.get_context("fork").Process(target=post, args=("/part/1",))
+    child.start()
+    child.join()
+    post("/part/2")
+
+for _ in range(2):
+    try:
+        upload()
+    except Exception as error:
+        print(type(error).__name__)
+"""
+
+
+def test_the_send_of_a_forked_child_is_one_of_its_own(tmp_path: Path, server: EffectServer) -> None:
+    """Both count from one: what became of the parent's says nothing of the child's."""
+    server.script("/part/1", [LOST])
+    server.script("/part/2", [INVALID])
+    program = [sys.executable, "-c", CHILD, str(tmp_path), server.url]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["HTTPStatusError", "ReplayRefused"]
+    assert [effect.path for effect in server.effects] == ["/part/1"]
