@@ -475,18 +475,18 @@ class GuardedCall:
         if _outcome.reached(head, done, events):
             self._deliver(head.id, self.token, epoch)
         else:  # the results of calls inside reached nobody: a retry gets them
-            for occurrence, caller in _outcome.inner_deliveries(epoch):
-                self.ports.journal.note(Change(occurrence, (Left(at=now, call=caller),)))
+            for journal, occurrence, caller in _outcome.inner_deliveries(epoch):
+                journal.note(Change(occurrence, (Left(at=now, call=caller),)))
         return done if epoch.interrupted is None else Done(Outcome.CANCELLED, error=epoch.interrupted)
 
     def _deliver(self, occurrence_id: str, call: str, epoch: Epoch | None = None) -> None:
         """Notes that a result reached its reader; that of a call inside another tool does so with the outer one's."""
-        delivered = [(occurrence_id, call), *_outcome.inner_deliveries(epoch)]
+        delivered = [(self.ports.journal, occurrence_id, call), *_outcome.inner_deliveries(epoch)]
         if self.site.epochs and self.site.epochs[-1].carry(delivered):
             return
         now = self.ports.clock()
-        for occurrence, caller in delivered:
-            self.ports.journal.note(Change(occurrence, (Delivered(at=now, call=caller),)))
+        for journal, occurrence, caller in delivered:  # a call inside can be of another guard
+            journal.note(Change(occurrence, (Delivered(at=now, call=caller),)))
 
     def _return(self, opened: _Opened, result: bytes | None) -> Generator[Step, Any, Done]:
         head = opened.head

@@ -240,6 +240,9 @@ def _returned(
     """
     sends = [e for _, e in elements]
     if claim is not None:
+        states = {e.state for e in sends}
+        if EffectState.COMMITTED in states and len(states) > 1 and claim.state is not EffectState.COMMITTED:
+            return unknown("epoch.partial")  # of one answer it may know better, not of one that was carried out beside
         return next((e for e in sends if e.state is EffectState.UNKNOWN), claim)
     if direct is not None and direct.state is EffectState.COMMITTED:
         return direct

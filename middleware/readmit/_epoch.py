@@ -22,7 +22,7 @@ from readmit._model import (
     TraceContext,
 )
 from readmit._steps import Done
-from readmit.journal._port import Change
+from readmit.journal._port import Change, Journal
 
 if TYPE_CHECKING:
     from readmit._call import Ports
@@ -131,7 +131,7 @@ class Epoch:
         self.ends_read = 0  # events of the effect that were looked through for this epoch's end
         self.observed: list[Observed] = []
         self.within: Send | None = None  # this call, as a send of the epoch around it
-        self.inner: list[tuple[str, str]] = []  # guarded calls inside, delivered with this one
+        self.inner: list[tuple[Journal, str, str]] = []  # guarded calls inside, delivered with this one
         self.surfaced: dict[str, tuple[Challenge, ...]] = {}  # met by reads and not answered since, by route
         self.lock: threading.Lock = threading.Lock()
         self._run = Run(f"occurrence:{head.id}")
@@ -173,14 +173,18 @@ class Epoch:
         strength = Strength.PROOF if receipt and self.echoes(receipt) else Strength.CONTRACT
         evidence = Evidence(state=EffectState(state), strength=strength, rule="tool.recorded")
         started = self.head.admissions[-1].at
+        observed = Observed(at=at or started, epoch=self.number, evidence=evidence)
         with self.lock:
-            self.observed.append(Observed(at=at or started, epoch=self.number, evidence=evidence))
+            self.observed.append(observed)
+            late = self.over
+        if late:  # a thread that goes on after the tool
+            self._late(observed)
 
     def echoes(self, receipt: str) -> bool:
         """Whether a receipt names this occurrence or its idempotency key."""
         return self.occurrence_id in receipt or self.idempotency_key in receipt
 
-    def carry(self, delivered: list[tuple[str, str]]) -> bool:
+    def carry(self, delivered: list[tuple[Journal, str, str]]) -> bool:
         """Results of guarded calls inside: they reach their reader with this one's. False if that has ended before."""
         with self.lock:
             if not self.over:

@@ -30,6 +30,7 @@ from readmit._steps import Done
 if TYPE_CHECKING:
     from readmit._call import Declaration
     from readmit._epoch import Epoch, Send
+    from readmit.journal._port import Journal
 
 RETURNED = Outcome.RETURNED
 _log = logging.getLogger("readmit")
@@ -181,8 +182,8 @@ def _suspensions(epoch: Epoch, sends: Sequence[Send], done: Done, now: int) -> l
     ]
 
 
-def inner_deliveries(epoch: Epoch | None) -> list[tuple[str, str]]:
-    """Calls inside a tool whose results reach their reader with the tool's own."""
+def inner_deliveries(epoch: Epoch | None) -> list[tuple[Journal, str, str]]:
+    """Calls inside a tool whose results reach their reader with the tool's own, each with the journal that has it."""
     if epoch is None:
         return []
     with epoch.lock:

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -612,3 +613,47 @@ async def test_an_inner_call_may_go_on_after_its_outer_one_returned(stage: Stage
     assert stage.guard.show(outer).effects().state == "committed"
     assert gathering.paid == ["attempt 1"]
     assert stage.guard.pending() == []
+
+
+def test_a_tool_of_another_guard_inside_keeps_its_own_journal(stage: Stage, tmp_path: Path) -> None:
+    """What is delivered with the outer call is noted where it is kept; the outer guard's journal goes on."""
+    other = readmit.Guard(journal=tmp_path / "other.db")
+    done: list[str] = []
+
+    @other.tool(effect="write", name="inner")
+    def inner(what: str) -> str:
+        done.append(what)
+        return what
+
+    @stage.guard.tool(effect="write", name="outer")
+    def outer(what: str) -> str:
+        return inner(what)
+
+    for what in ("a", "b", "b"):
+        assert outer(what) == what
+    assert done == ["a", "b", "b"]
+    assert stage.guard.pending() == other.pending() == []
+    other.close()
+
+
+def test_what_a_thread_records_after_its_tool_has_ended_settles_that_epoch(stage: Stage) -> None:
+    go = threading.Event()
+    threads: list[threading.Thread] = []
+
+    @stage.guard.tool(effect="write", name="pay", contract=Contract(effects_through="http"))
+    def pay() -> None:
+        def later() -> None:
+            assert go.wait(10)
+            readmit.current().record_effect("committed")
+
+        threads.append(threading.Thread(target=readmit.bind(later)))
+        threads[-1].start()
+        raise ValueError("given up")
+
+    with pytest.raises(ValueError, match="given up"):
+        pay()
+    go.set()
+    threads[0].join()
+    with pytest.raises(readmit.ReplayRefused, match="already there"):
+        pay()
+    assert len(threads) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
@@ -11,7 +12,7 @@ import msgspec
 
 from readmit._fold import Head, fold
 from readmit._identity import slot as slot_of
-from readmit._model import AnyEvent
+from readmit._model import AnyEvent, Opened
 from readmit.journal._port import Change, Query, Stale
 
 _SINCE = "SELECT events FROM events WHERE occurrence = ? AND place > ? ORDER BY place"
@@ -31,6 +32,7 @@ _CLOSE = f"DELETE FROM {_EQUAL} AND occurrence = ?4"
 _OCCURRENCES = "SELECT DISTINCT occurrence FROM events WHERE occurrence BETWEEN ? AND ? ORDER BY 1 LIMIT 20"
 _NAMES = "SELECT DISTINCT name FROM names WHERE name BETWEEN ? AND ? ORDER BY 1 LIMIT 20"
 _KEPT = 1024  # heads
+_log = logging.getLogger("readmit")
 Key = tuple[str, str, str, str]  # slot, signature, digest, occurrence
 _encode = msgspec.json.Encoder().encode
 
@@ -86,6 +88,10 @@ class Heads:
         for change in changes:
             occurrence, expected, events = change.occurrence_id, change.expected, change.events
             before = written.get(occurrence) or self._before(c, change)
+            if expected is None and not before.version and not any(isinstance(e, Opened) for e in events):
+                _log.error("Occurrence %s is not in this journal: %r is not recorded.", occurrence, events)
+                plan.heads.append(before)
+                continue
             if expected is not None and before.version != expected:
                 raise Stale(f"version {before.version}, not {expected}")
             if change.check is not None:

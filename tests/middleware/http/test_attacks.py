@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -396,3 +397,35 @@ def test_the_send_of_a_forked_child_is_one_of_its_own(tmp_path: Path, server: Ef
     done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == ["HTTPStatusError", "ReplayRefused"]
     assert [effect.path for effect in server.effects] == ["/part/1"]
+
+
+def test_a_classifier_does_not_undo_what_another_request_did(stage: Stage, server: EffectServer) -> None:
+    server.script("/receipt", [INVALID])
+    with httpx.Client(base_url=server.url) as client:
+        readmit.instrument(client, guard=stage.guard)
+
+        @stage.guard.tool(effect="write", name="pay", key="order", classify=lambda result: "rejected")
+        def pay(order: str) -> int:
+            client.post("/charge", json={})
+            return client.post("/receipt", json={}).status_code
+
+        pay("o1")
+        refused_again(pay, "o1")
+    assert [effect.path for effect in server.effects] == ["/charge"]
+
+
+def test_the_lifetime_of_one_key_says_nothing_of_another(stage: Stage, server: EffectServer) -> None:
+    """The client's contract names another header than the tool's: the one that went out is kept for no known time."""
+    server.script("/charge", [LOST])
+    day = Contract(idempotency_key="Idempotency-Key", key_lifetime=timedelta(days=1))
+    with httpx.Client(base_url=server.url) as client:
+        readmit.instrument(client, contract=Contract(idempotency_key="X-Request-Id"), guard=stage.guard)
+
+        @stage.guard.tool(effect="write", name="charge", contract=day)
+        def charge() -> None:
+            client.post("/charge", json={})
+
+        with pytest.raises(httpx.RemoteProtocolError):
+            charge()
+        refused_again(charge)
+    assert len(server.effects) == 1
