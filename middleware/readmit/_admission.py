@@ -247,8 +247,9 @@ def _replayable(contract: Contract, head: Head, epochs: Sequence[EpochEffect], n
         sends = [s for s in epoch.sends if _open(s.evidence, contract)]
         if by_tool:
             idempotent = False
-            bare = any(s.started and (s.started.key is None or s.started.key_lifetime is None) for s in sends)
-            if not 0 <= age < (contract.key_lifetime_ns or 0) or bare:
+            if not 0 <= age < (contract.key_lifetime_ns or 0) or any(
+                s.started and s.started.key is None for s in sends
+            ):
                 return None
         elif epoch.admitted.effects_through not in ("sends", "http") or not sends:
             return None

@@ -37,8 +37,12 @@ class Terms:
 
     @property
     def keyed(self) -> Contract | None:
-        """The contract that says where an idempotency key goes."""
-        return next((c for c in self.contracts if c.idempotency_key is not None), None)
+        """The contract that says where an idempotency key goes: of two, one that says for how long it is kept.
+
+        A key that justifies a repeat is the one that is sent.
+        """
+        keyed = [c for c in self.contracts if c.idempotency_key is not None]
+        return next((c for c in keyed if c.key_lifetime is not None), next(iter(keyed), None))
 
     @property
     def receipt(self) -> Place | None:
