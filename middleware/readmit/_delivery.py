@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
@@ -17,12 +18,13 @@ from readmit._call import Declaration, GuardedCall, Site
 from readmit._context import Frame, frame
 from readmit._contract import Contract
 from readmit._epoch import Epoch
-from readmit._errors import BatchIncomplete, ReadmitError
+from readmit._errors import BatchIncomplete, JournalUnavailable, ReadmitError
 from readmit._model import Outcome
 from readmit._outbox import DELIVER
 from readmit._steps import Done, Execute
 from readmit._telemetry import Inside
 
+_log = logging.getLogger("readmit")
 CONTRACT = Contract(name=DELIVER, idempotent=True, effects_through="mixed")
 """At least once, and byte for byte the same: that is what makes a repeat harmless."""
 
@@ -162,11 +164,11 @@ class Delivery:
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
-            def yields(*args: Any, **kwargs: Any) -> Iterator[Any]:
+            def yields(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
                 outputs, begun = self._begun()
                 items = _drive.drive_generator(lambda: begun, lambda: function(outputs, *args, **kwargs))
                 try:
-                    yield from items
+                    return (yield from items)
                 finally:
                     items.close()
                     self._tell()
@@ -198,7 +200,12 @@ class Delivery:
     def _tell(self) -> None:
         """A span of its own, linked to every epoch whose result went along; none for an attempt that was refused."""
         batch, outbox = self._batch, self._batch.outbox
-        outbox.refresh()
+        try:
+            outbox.refresh()
+            carried = outbox.carried()
+        except JournalUnavailable as error:  # how the attempt ended is recorded, or waits to be: it stays as it was
+            _log.warning("%s The delivery of %s has no span of its own.", error, batch.response)
+            return
         if outbox.head.last_epoch == self._before:
             return
         said: dict[str, Any] = {
@@ -206,7 +213,7 @@ class Delivery:
             "readmit.epoch": outbox.head.last_epoch,
             "gen_ai.conversation.id": outbox.scope,
         }
-        outbox.guard.ports().spans.act("deliver", outbox.head, said, outbox.carried())
+        outbox.guard.ports().spans.act("deliver", outbox.head, said, carried)
 
 
 def _inside(epoch: Epoch | None, here: Frame) -> Inside:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -303,6 +303,51 @@ def test_the_span_of_a_delivery_is_linked_to_the_epochs_whose_results_it_carries
     for span in (offered, accepted):
         results = [link for link in span.links if (link.attributes or {}).get("readmit.link") == "result"]
         assert [link.context.span_id for link in results] == [context.span_id]
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["accepted", "offered"])
+def test_a_span_that_cannot_be_written_changes_nothing_about_a_delivery(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Telemetry fails open: the provider's own error, or its success, is what the host sees."""
+    batch = batch_of(stage)
+    answered(stage, batch)
+    journal = stage.guard.ports().journal
+
+    def gone(occurrence: str) -> None:
+        raise readmit.JournalUnavailable("the journal is gone")
+
+    def deliver() -> None:
+        with batch.deliver():
+            monkeypatch.setattr(journal, "load", gone)
+            if fails:
+                raise ConnectionError("the provider is gone")
+
+    if fails:
+        with pytest.raises(ConnectionError, match="the provider is gone"):
+            deliver()
+    else:
+        deliver()
+    monkeypatch.undo()
+    assert batch.correlation().pending == ()
+    assert batch.state == ("offered" if fails else "accepted")
+
+
+def test_a_stream_gives_what_it_returns(stage: Stage) -> None:
+    batch = batch_of(stage)
+    answered(stage, batch)
+
+    @batch.deliver()
+    def streamed(outputs: tuple[readmit.CallOutput, ...]) -> Generator[str, str, int]:
+        heard = yield "first"
+        assert heard == "go on"
+        return len(outputs)
+
+    stream = streamed()
+    assert next(stream) == "first"
+    with pytest.raises(StopIteration) as stop:
+        stream.send("go on")
+    assert (stop.value.value, batch.state) == (2, "accepted")
 
 
 # -- what the user types meanwhile ------------------------------------------------------------------------------------
