@@ -224,7 +224,7 @@ class Batch:
 
         Raises:
             CorrelationConflict: it contradicts another result, or belongs to no call. It was not kept.
-            ReadmitError: it is news, and the others were offered to the provider already: void calls have no result.
+            ReadmitError: its call is void. Without this an attempt could carry less than the one after it.
             TypeError: it cannot be compared or kept.
         """
         if call is not None:
@@ -245,10 +245,10 @@ class Batch:
                 len(before.unpaired),
             ):
                 return False
-            if self.outbox.head.admissions:
+            if void := [c.tool for c in before.pending if c.occurrence_id in after.bound and self.outbox.void(c)]:
                 raise ReadmitError(
-                    f"The results of {self.response} were offered to the provider, and each attempt carries the same: "
-                    "a result that arrives now is not kept. Hand it over in a later turn."
+                    f"{', '.join(void)} is void: the provider has invalidated response {self.response}, and it did "
+                    "nothing. Its result is not kept, since what is offered may not change; say it in a later turn."
                 )
             event = Answered(
                 at=self.outbox.now(), payload=data, occurrence=result.occurrence_id, call_id=result.call_id or None

@@ -15,7 +15,7 @@ from readmit import _drive
 from readmit._answers import Answers, Begun, ended
 from readmit._batch import Batch
 from readmit._call import Declaration, GuardedCall, Site
-from readmit._context import Frame, frame
+from readmit._context import UNNAMED, Frame, frame
 from readmit._contract import Contract
 from readmit._epoch import Epoch
 from readmit._errors import BatchIncomplete, JournalUnavailable, ReadmitError
@@ -211,8 +211,9 @@ class Delivery:
         said: dict[str, Any] = {
             "readmit.delivery.state": str(batch.state),
             "readmit.epoch": outbox.head.last_epoch,
-            "gen_ai.conversation.id": outbox.scope,
         }
+        if outbox.scope != UNNAMED:
+            said["gen_ai.conversation.id"] = outbox.scope
         outbox.guard.ports().spans.act("deliver", outbox.head, said, carried)
 
 
