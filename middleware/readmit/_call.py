@@ -119,11 +119,20 @@ class Site(msgspec.Struct, frozen=True):
 class GuardedCall:
     """The state of one call while it is decided, run and settled."""
 
-    def __init__(self, ports: Ports, tool: Declaration, call: Call, site: Site, arguments: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        tool: Declaration,
+        call: Call,
+        site: Site,
+        arguments: Mapping[str, Any],
+        digest_now: Callable[[], str] | None = None,
+    ) -> None:
         self.ports = ports
         self.tool = tool
         self.site = site
         self.arguments = arguments
+        self._digest_now = digest_now  # None: of a call whose arguments nobody else can reach
         self.token: str = ports.new_id()
         self.call: Call = call
         self.identity: Identity = Identity.MINTED
@@ -382,6 +391,8 @@ class GuardedCall:
             late = Stale("what the epoch was admitted on ran out while its admission was written")
             yield from self._settle(head, epoch, span, Done(Outcome.CANCELLED, error=late, started=False))
             return None
+        if unsent is None and decision is not None and decision.permits and not self.tool.observe:
+            unsent = self._altered(head)
         self._executed = True
         self._inside = epoch
         _outcome.begin_inside(epoch, self.tool)
@@ -407,6 +418,22 @@ class GuardedCall:
         ports = self.ports
         again = decide(self.tool.contract, head, head.grants, self.request, ports.policy, ports.clock())
         return again != decision
+
+    def _altered(self, head: Head) -> Done | None:
+        """A permit holds for the arguments that were digested: if others would run by now, nothing does.
+
+        They are the caller's own objects, which a hook, another task or another thread can change meanwhile.
+        """
+        if self._digest_now is None:
+            return None
+        try:
+            if self._digest_now() == self.call.digest:
+                return None
+            detail = "its arguments were changed after they were approved"
+        except Exception as error:
+            detail = f"its arguments cannot be read again: {error}"
+        altered = refused(head.id, self.tool.name, Refusal.CONFLICT, detail=detail, gates=("identity",))
+        return Done(Outcome.CANCELLED, error=altered, started=False)
 
     def collected(self, done: Done) -> None:
         """The end of a body whose steps are gone: the collector closes what is garbage in whatever order it likes."""

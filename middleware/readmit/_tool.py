@@ -160,7 +160,11 @@ def _call(guard: Guard, spec: ToolSpec, arguments: Arguments, here: Frame) -> Gu
         response=here.response,
         call_id=here.call_id,
     )
-    return GuardedCall(ports, declaration, call, Site(here.run, here.epochs), arguments)
+
+    def digest_now() -> str:
+        return spec.binder.digest(arguments, secret=guard.digest_secret).digest
+
+    return GuardedCall(ports, declaration, call, Site(here.run, here.epochs), arguments, digest_now)
 
 
 def _named(

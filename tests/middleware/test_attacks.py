@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,17 @@ import httpx
 import pytest
 
 import readmit
-from readmit import ApprovalRequired, Contract, JournalUnavailable, OccurrenceConflict, RecoveryPending, ReplayRefused
+from readmit import (
+    Approval,
+    ApprovalRequired,
+    Contract,
+    JournalUnavailable,
+    OccurrenceConflict,
+    RecoveryPending,
+    ReplayRefused,
+)
 from readmit.testing import INVALID, EffectServer
+from tests.middleware.stage import Stage
 
 
 def loses_its_first_answer(happened: list[str]) -> Callable[..., str]:
@@ -147,3 +157,52 @@ def test_a_key_that_is_kept_for_no_known_time_justifies_nothing_and_that_is_said
         pay("o1")
     assert happened == ["o1"]
     guard.close()
+
+
+async def test_arguments_that_another_task_changes_after_the_approval_do_not_run(filed: Stage) -> None:
+    ran: list[int] = []
+
+    @filed.guard.tool(effect="write", name="pay", approval=True)
+    async def pay(order: dict[str, int]) -> None:
+        ran.append(order["cents"])
+
+    order = {"cents": 5}
+    with pytest.raises(ApprovalRequired) as asked:
+        await pay(order)
+    filed.guard.approve(asked.value.request_id or "", by="ann")
+
+    async def change() -> None:
+        order["cents"] = 5000
+
+    changed, _ = await asyncio.gather(pay(order), change(), return_exceptions=True)
+    assert isinstance(changed, OccurrenceConflict)
+    assert "changed after they were approved" in str(changed)
+    assert ran == []
+    await pay({"cents": 5})  # nothing was sent, so the approval still holds for what it showed
+    assert ran == [5]
+    with pytest.raises(ApprovalRequired):
+        await pay({"cents": 5000})
+
+
+def test_arguments_that_a_hook_changes_do_not_run(filed: Stage) -> None:
+    ran: list[int] = []
+    raised = False
+
+    def price(arguments: Mapping[str, Any]) -> str:
+        if raised:
+            arguments["order"]["cents"] = 5000
+        return "v1"
+
+    @filed.guard.tool(effect="write", name="pay", approval=Approval(target=price))
+    def pay(order: dict[str, int]) -> None:
+        ran.append(order["cents"])
+
+    with pytest.raises(ApprovalRequired) as asked:
+        pay({"cents": 5})
+    filed.guard.approve(asked.value.request_id or "", by="ann")
+    raised = True
+    with pytest.raises(OccurrenceConflict, match="changed after they were approved"):
+        pay({"cents": 5})
+    raised = False
+    pay({"cents": 5})
+    assert ran == [5]
