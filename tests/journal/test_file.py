@@ -491,3 +491,34 @@ def test_a_checkpoint_that_was_cut_off_is_finished(path: Path) -> None:
     journal = SQLiteJournal(left)
     assert len(list(journal.open())) == 50
     journal.close()
+
+
+@pytest.mark.parametrize("text", ["[{", '[{"kind": "opened"}]', '[{"kind": "no such event", "at": 1}]'])
+def test_an_occurrence_that_cannot_be_read_hides_no_other(
+    path: Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent: list[int] = []
+
+    def pay(cents: int) -> None:
+        sent.append(cents)
+        raise TimeoutError
+
+    guard = readmit.Guard(journal=path)
+    guarded = guard.tool(effect="write", name="pay")(pay)
+    for cents in (1, 2):
+        with pytest.raises(TimeoutError):
+            guarded(cents)
+    spoilt, whole = (waiting.occurrence_id for waiting in guard.pending())
+    guard.close()
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE events SET events = ? WHERE occurrence = ? AND place = 1", (text, spoilt))
+    guard = readmit.Guard(journal=path)
+    again = guard.tool(effect="write", name="pay")(pay)
+    assert [waiting.occurrence_id for waiting in guard.pending()] == [whole]
+    assert spoilt in caplog.text and "holds something else" in caplog.text
+    with pytest.raises(JournalUnavailable):
+        again(1)
+    with pytest.raises(readmit.ReplayRefused):
+        again(2)
+    assert sent == [1, 2]
+    guard.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sqlite3
 import threading
@@ -26,7 +27,9 @@ from readmit.journal._rows import Heads, Plan, beginning, matches, single, write
 T = TypeVar("T")
 
 _TAKEN = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
-_BROKEN = (sqlite3.Error, msgspec.MsgspecError, TypeError)  # the last two: what it holds is not what was written
+_ALTERED = (msgspec.MsgspecError, TypeError)  # what it holds is not what was written
+_BROKEN = (sqlite3.Error, *_ALTERED)
+_log = logging.getLogger("readmit")
 
 
 class SQLiteJournal:
@@ -135,9 +138,24 @@ class SQLiteJournal:
         return self._read(lambda c: beginning(c, kind, prefix))
 
     def open(self) -> Iterator[Head]:
-        """Every open occurrence, oldest first."""
-        heads = self._read(lambda c: self._loaded(c, _column(c, "SELECT occurrence FROM heads ORDER BY occurrence")))
+        """Every open occurrence, oldest first. One that cannot be read hides no other, and is named in the log."""
+        heads = self._read(lambda c: self._readable(c, _column(c, "SELECT occurrence FROM heads ORDER BY occurrence")))
         return (head for head in heads if not head.closed)
+
+    def _readable(self, c: sqlite3.Cursor, occurrences: Iterable[str]) -> list[Head]:
+        heads: list[Head] = []
+        for occurrence in occurrences:
+            try:
+                heads += self._loaded(c, (occurrence,))
+            except _ALTERED as error:
+                _log.error(
+                    "Occurrence %s in the journal %s holds something else than what readmit writes (%s). It is left "
+                    "out here, and calls that would be it are refused: restore it from a copy of the journal.",
+                    occurrence,
+                    self.name,
+                    error,
+                )
+        return heads
 
     def document(self, fingerprint: str) -> bytes | None:
         """A text kept earlier."""
