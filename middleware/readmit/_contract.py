@@ -59,6 +59,8 @@ class Contract:
         accept: the weakest strength at which `not_sent` and `rejected` admit a repeat.
         blind_retries: repeats of an unknown effect that policy allows for this low-risk tool.
         receipt: where the service's answer names the effect: `header:Location`, `json:/id`.
+        volatile: query parameters that are made anew for each attempt, a time or a signature say: they make no other
+            request of it.
 
     Raises:
         ValueError: for a value that no rule knows; names the argument and what it can be.
@@ -79,6 +81,7 @@ class Contract:
     accept: Literal["proof", "protocol", "contract", "testimony"] = "contract"
     blind_retries: int = 0
     receipt: str | None = None
+    volatile: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.effects_through not in get_args(EffectsThrough):
@@ -91,7 +94,7 @@ class Contract:
             raise ValueError(f"idempotent={self.idempotent!r}: write True or False")
         if self.blind_retries < 0:
             raise ValueError("blind_retries counts repeats and cannot be negative")
-        for name in ("rejected", "not_sent", "reads"):
+        for name in ("rejected", "not_sent", "reads", "volatile"):
             if not isinstance(getattr(self, name), tuple):
                 raise ValueError(f"{name}={getattr(self, name)!r}: write a tuple, ({getattr(self, name)!r},)")
         for given in (*self.rejected, *self.not_sent):
@@ -153,6 +156,7 @@ class Contract:
         raw["rejected"] = tuple(s for s in raw["rejected"] if isinstance(s, int))
         raw["not_sent"] = ()
         raw["reads"] = tuple(raw["reads"])
+        raw["volatile"] = tuple(raw.get("volatile", ()))
         if (raw["idempotency_key"] or "").startswith(_CALLS):
             raw["idempotency_key"] = _put_nothing
         return cls(**raw, key_lifetime=None if lifetime is None else timedelta(seconds=lifetime))

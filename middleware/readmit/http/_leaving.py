@@ -54,8 +54,9 @@ class Leaving:
         self.frame: Frame = frame()
         self.epoch = self.frame.epochs[-1] if self.frame.epochs else None
         ports = self.epoch.ports if self.epoch is not None else None
-        self.facts = Facts(request, guard.digest_secret if ports is None else ports.secret)
         self.terms = Terms.of(contract, self.epoch.contract if self.epoch is not None else None)
+        secret = guard.digest_secret if ports is None else ports.secret
+        self.facts = Facts(request, secret, self.terms.volatile)
         self.harmless = without_effect(self.facts.method, self.facts.path, reads=self.terms.reads, declared=reading)
         if self.harmless is None and self.facts.asks_for_a_token():
             self.harmless = "http.token_request"

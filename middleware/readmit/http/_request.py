@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import MutableMapping
+from collections.abc import Collection, MutableMapping
 from dataclasses import dataclass
 from hashlib import sha256
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote_plus
 
 from readmit._digest import digest_bytes
 
@@ -53,15 +54,21 @@ def library_of(value: object) -> ModuleType | None:
     return None
 
 
+def _lasting(query: bytes, volatile: Collection[str]) -> bytes:
+    fields = query.split(b"&")
+    return b"&".join(f for f in fields if unquote_plus(f.partition(b"=")[0].decode("latin-1")) not in volatile)
+
+
 class Facts:
     """What the rules need of a request.
 
     Args:
         request: it is only read; `copy` is what may be changed.
         secret: makes the digests an HMAC.
+        volatile: query parameters that make no other request of it.
     """
 
-    def __init__(self, request: Request, secret: bytes | None) -> None:
+    def __init__(self, request: Request, secret: bytes | None, volatile: Collection[str] = ()) -> None:
         self.request = request
         self.method = request.method.upper()
         url = request.url
@@ -69,7 +76,7 @@ class Facts:
         self.path: str = path.decode("latin-1")
         self.origin = f"{url.scheme}://{url.netloc.decode('latin-1')}"
         self.url = f"{self.origin}{self.path}"  # without the query, which may hold what is nobody's business
-        self.query: bytes = query
+        self.query: bytes = _lasting(query, volatile) if volatile else query
         self._secret = secret
 
     def body(self) -> bytes | None:
@@ -94,7 +101,7 @@ class Facts:
         return digest_bytes("route", self.method, self.url, secret=self._secret)
 
     def digest(self, body: bytes | str) -> str:
-        """The digest of method, whole URL and body."""
+        """The digest of method, URL, body and of the query what a repeat has in common."""
         return digest_bytes("request", self.method, self.url, self.query, body, secret=self._secret)
 
     def key_digest(self, key: str) -> str:

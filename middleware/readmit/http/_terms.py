@@ -26,6 +26,11 @@ class Terms:
         return tuple(entry for c in self.contracts for entry in c.reads)
 
     @property
+    def volatile(self) -> frozenset[str]:
+        """Query parameters that are made anew for each attempt."""
+        return frozenset(name for c in self.contracts for name in c.volatile)
+
+    @property
     def rejected(self) -> frozenset[int]:
         """Statuses that the service gives only before it acts."""
         return frozenset(s for c in self.contracts for s in c.rejected if isinstance(s, int))

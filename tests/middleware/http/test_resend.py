@@ -377,3 +377,43 @@ async def test_a_suspension_names_the_challenges_of_the_send_that_was_not_repeat
         await wire.tool(send)()
     (suspended,) = events(wire.stage, Suspended)
     assert [c.scheme for c in suspended.challenges] == ["Bearer", "Basic"]
+
+
+@pytest.mark.parametrize(("volatile", "effects"), [(("timestamp", "sig nature"), 1), ((), 2)], ids=["said", "unsaid"])
+@pytest.mark.parametrize("inside", [True, False], ids=["in a tool", "alone"])
+async def test_a_query_that_is_signed_anew_makes_no_other_request(
+    wire: Wire, volatile: tuple[str, ...], effects: int, inside: bool
+) -> None:
+    """A retry loop that stamps and signs each attempt: without the contract nothing shows that it is a repeat."""
+    client = wire.client(contract=Contract(volatile=volatile))
+    wire.server.script("/messages", [LOST, ANSWERED])
+
+    async def send() -> None:
+        for attempt in range(2):
+            try:
+                await client.post(f"/messages?timestamp={attempt}&to=ann&sig+nature=s{attempt}")
+                return
+            except (wire.package.TransportError, ReplayRefused):
+                continue
+        raise TimeoutError
+
+    if effects == 1:
+        with pytest.raises(TimeoutError):
+            await (wire.tool(send)() if inside else send())
+    else:
+        await (wire.tool(send)() if inside else send())
+    assert len(wire.server.effects) == effects
+    assert wire.server.requests[0].path == "/messages?timestamp=0&to=ann&sig+nature=s0"  # goes out as it was signed
+
+
+async def test_another_query_is_another_request(wire: Wire) -> None:
+    client = wire.client(contract=Contract(volatile=("timestamp",)))
+    wire.server.script("/messages", [LOST, ANSWERED])
+
+    async def send() -> None:
+        with pytest.raises(wire.package.TransportError):
+            await client.post("/messages?timestamp=1&to=ann")
+        await client.post("/messages?timestamp=2&to=bob")
+
+    await wire.tool(send)()
+    assert len(wire.server.effects) == 2
