@@ -139,7 +139,9 @@ def test_a_request_names_whom_it_would_permit_and_a_result_is_its_callers(tmp_pa
 
 
 @pytest.mark.parametrize(
-    "given", [{"rejected": 401}, {"rejected": ("401",)}, {"reads": "GET"}, {"key_lifetime": 60}], ids=str
+    "given",
+    [{"rejected": 401}, {"rejected": ("401",)}, {"reads": "GET"}, {"volatile": "at"}, {"key_lifetime": 60}],
+    ids=str,
 )
 def test_a_contract_says_what_to_write_instead(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="write"):
