@@ -422,16 +422,19 @@ class GuardedCall:
     def _altered(self, head: Head) -> Done | None:
         """A permit holds for the arguments that were digested: if others would run by now, nothing does.
 
-        They are the caller's own objects, which a hook, another task or another thread can change meanwhile.
+        They are the caller's own objects, which a hook, another task or another thread can change meanwhile. From here
+        to the body only another thread still can.
         """
         if self._digest_now is None:
             return None
         try:
             if self._digest_now() == self.call.digest:
                 return None
-            detail = "its arguments were changed after they were approved"
+            detail = "its arguments were changed while it was being admitted"
         except Exception as error:
             detail = f"its arguments cannot be read again: {error}"
+        except BaseException as error:  # an interrupt, in the digest's own code: the epoch is settled all the same
+            return Done(Outcome.CANCELLED, error=error, started=False)
         altered = refused(head.id, self.tool.name, Refusal.CONFLICT, detail=detail, gates=("identity",))
         return Done(Outcome.CANCELLED, error=altered, started=False)
 

@@ -152,6 +152,14 @@ class AsyncAnswers(Answers):
             return self.send(ended(held, started=False))
         return following
 
+    def result(self) -> Any:
+        """As for plain code; a cancellation that nobody was told yet comes before what the call itself raised."""
+        held, self._cancelled = self._cancelled, None
+        if held is None:
+            return super().result()
+        self._done = None
+        raise held
+
 
 async def drive_async(
     steps: Steps,

@@ -140,7 +140,14 @@ def test_a_request_names_whom_it_would_permit_and_a_result_is_its_callers(tmp_pa
 
 @pytest.mark.parametrize(
     "given",
-    [{"rejected": 401}, {"rejected": ("401",)}, {"reads": "GET"}, {"volatile": "at"}, {"key_lifetime": 60}],
+    [
+        {"rejected": 401},
+        {"rejected": ("401",)},
+        {"reads": "GET"},
+        {"volatile": "at"},
+        {"volatile": (b"at",)},
+        {"key_lifetime": 60},
+    ],
     ids=str,
 )
 def test_a_contract_says_what_to_write_instead(given: dict[str, Any]) -> None:
@@ -178,7 +185,7 @@ async def test_arguments_that_another_task_changes_after_the_approval_do_not_run
 
     changed, _ = await asyncio.gather(pay(order), change(), return_exceptions=True)
     assert isinstance(changed, OccurrenceConflict)
-    assert "changed after they were approved" in str(changed)
+    assert "changed while it was being admitted" in str(changed)
     assert ran == []
     await pay({"cents": 5})  # nothing was sent, so the approval still holds for what it showed
     assert ran == [5]
@@ -203,8 +210,38 @@ def test_arguments_that_a_hook_changes_do_not_run(filed: Stage) -> None:
         pay({"cents": 5})
     filed.guard.approve(asked.value.request_id or "", by="ann")
     raised = True
-    with pytest.raises(OccurrenceConflict, match="changed after they were approved"):
+    with pytest.raises(OccurrenceConflict, match="changed while it was being admitted"):
         pay({"cents": 5})
     raised = False
     pay({"cents": 5})
     assert ran == [5]
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_while_arguments_are_read_again_leaves_nothing_in_flight(
+    filed: Stage, interrupt: type[BaseException]
+) -> None:
+    ran: list[str] = []
+    reads = 0
+
+    def text_of(order: str) -> str:
+        nonlocal reads
+        reads += 1
+        if reads == 3:  # once for the call that asked, twice for the one that was approved
+            raise interrupt
+        return order
+
+    @filed.guard.tool(effect="write", name="pay", approval=True, digest_with={"order": text_of})
+    def pay(order: str) -> None:
+        ran.append(order)
+
+    with pytest.raises(ApprovalRequired) as asked:
+        pay("o1")
+    filed.guard.approve(asked.value.request_id or "", by="ann")
+    with pytest.raises(interrupt):
+        pay("o1")
+    assert reads == 3
+    (waiting,) = filed.guard.pending()
+    assert (waiting.state, ran) == ("not_sent", [])
+    pay("o1")
+    assert ran == ["o1"]

@@ -307,3 +307,32 @@ def test_a_delivery_that_is_interrupted_before_it_begins_is_made_later(
     with batch.deliver() as outputs:
         assert [output.payload for output in outputs] == ["yes"]
     assert batch.state == "accepted"
+
+
+async def test_a_cancellation_outlives_arguments_that_were_changed_meanwhile(filed: Stage, disk: Disk) -> None:
+    ran: list[int] = []
+    disk.go.set()
+
+    @filed.guard.tool(effect="write", name="pay", approval=True)
+    async def pay(order: dict[str, int]) -> None:
+        ran.append(order["cents"])
+
+    order = {"cents": 5}
+    with pytest.raises(ApprovalRequired) as asked:
+        await pay(order)
+    filed.guard.approve(asked.value.request_id or "", by="ann")
+    disk.go.clear()
+    disk.reached.clear()
+    task = asyncio.create_task(pay(order))
+    await becomes(disk.reached.is_set)
+    task.cancel()
+    await asyncio.sleep(0.02)
+    order["cents"] = 5000
+    disk.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ran == []
+    (waiting,) = filed.guard.pending()
+    assert waiting.state == "not_sent"
+    await pay({"cents": 5})
+    assert ran == [5]
