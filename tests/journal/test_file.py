@@ -17,8 +17,9 @@ import pytest
 
 import readmit
 from readmit import JournalUnavailable
+from readmit._model import EffectState
 from readmit.journal import SQLiteJournal, _file
-from tests.journal.facts import admitted, ended, evidence, first, opened, query
+from tests.journal.facts import admitted, ended, evidence, first, observed, opened, query
 from tests.journal.processes import environment, started
 
 AS_ROOT = os.geteuid() == 0
@@ -493,9 +494,20 @@ def test_a_checkpoint_that_was_cut_off_is_finished(path: Path) -> None:
     journal.close()
 
 
-@pytest.mark.parametrize("text", ["[{", '[{"kind": "opened"}]', '[{"kind": "no such event", "at": 1}]'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[{",
+        "[]",
+        '[{"kind": "opened"}]',
+        '[{"kind": "left", "at": 1, "call": "c"}]',
+        '[{"kind": "left", "at": 1, "call": "c"}, {"kind": "left", "at": 1, "call": "c"}]',
+        '[{"kind": "no such event", "at": 1}]',
+        None,
+    ],
+)
 def test_an_occurrence_that_cannot_be_read_hides_no_other(
-    path: Path, text: str, caplog: pytest.LogCaptureFixture
+    path: Path, text: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     sent: list[int] = []
 
@@ -511,7 +523,10 @@ def test_an_occurrence_that_cannot_be_read_hides_no_other(
     spoilt, whole = (waiting.occurrence_id for waiting in guard.pending())
     guard.close()
     with contextlib.closing(sqlite3.connect(path)) as file, file:
-        file.execute("UPDATE events SET events = ? WHERE occurrence = ? AND place = 1", (text, spoilt))
+        if text is None:
+            file.execute("DELETE FROM events WHERE occurrence = ?", (spoilt,))
+        else:
+            file.execute("UPDATE events SET events = ? WHERE occurrence = ? AND place = 1", (text, spoilt))
     guard = readmit.Guard(journal=path)
     again = guard.tool(effect="write", name="pay")(pay)
     assert [waiting.occurrence_id for waiting in guard.pending()] == [whole]
@@ -522,3 +537,17 @@ def test_an_occurrence_that_cannot_be_read_hides_no_other(
         again(2)
     assert sent == [1, 2]
     guard.close()
+
+
+def test_an_occurrence_from_whose_middle_something_was_taken_is_not_read_as_whole(path: Path) -> None:
+    with contextlib.closing(SQLiteJournal(path)) as journal:
+        journal.append([first("o1", opened(), admitted(journal.owner))], durable=True)
+        journal.append([evidence("o1", observed(EffectState.COMMITTED))], durable=False)
+        journal.append([evidence("o1", ended())], durable=False)
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        assert file.execute("DELETE FROM events WHERE occurrence = 'o1' AND place = 3").rowcount == 1
+    with contextlib.closing(SQLiteJournal(path)) as journal:
+        with pytest.raises(JournalUnavailable, match="at place 3 is gone"):
+            journal.load("o1")
+        with pytest.raises(JournalUnavailable, match="at place 3 is gone"):
+            journal.find(query())

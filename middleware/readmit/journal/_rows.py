@@ -15,7 +15,7 @@ from readmit._identity import slot as slot_of
 from readmit._model import AnyEvent, Opened
 from readmit.journal._port import Change, Query, Stale
 
-_SINCE = "SELECT events FROM events WHERE occurrence = ? AND place > ? ORDER BY place"
+_SINCE = "SELECT place, events FROM events WHERE occurrence = ? AND place > ? ORDER BY place"
 _ADD = "INSERT INTO events VALUES (?, ?, ?)"
 _TAKE = "INSERT INTO names VALUES (?, ?, ?)"
 _TAKE_NEXT = "INSERT INTO names SELECT ?1, ?2 + coalesce(max(ordinal), 0) + 1, ?3 FROM names WHERE name = ?1"
@@ -35,6 +35,10 @@ _KEPT = 1024  # heads
 _log = logging.getLogger("readmit")
 Key = tuple[str, str, str, str]  # slot, signature, digest, occurrence
 _encode = msgspec.json.Encoder().encode
+
+
+class Altered(Exception):
+    """What the file holds of an occurrence is not what was written."""
 
 
 class Matches(NamedTuple):
@@ -72,10 +76,14 @@ class Heads:
             self._open.pop(occurrence, None)
 
     def read(self, c: sqlite3.Cursor, occurrence: str) -> Head:
-        """One head as the file has it, with version 0 if it has none: what is at hand, and what came after."""
+        """One head as the file has it, with version 0 if it has none: what is at hand, and what came after.
+
+        Raises:
+            Altered, msgspec.MsgspecError: it is not what was written.
+        """
         head = self._open.get(occurrence) or Head(id=occurrence)
         rows = c.execute(_SINCE, (occurrence, head.version)).fetchall()
-        return fold(head, *[event for (text,) in rows for event in _decoder()(text)]) if rows else head
+        return fold(head, *_unbroken(head, rows)) if rows else head
 
     def plan(self, c: sqlite3.Cursor, changes: Sequence[Change]) -> Plan:
         """What the changes come to. Where a head was behind the file, the place of its next event is taken there.
@@ -182,6 +190,23 @@ def beginning(c: sqlite3.Cursor, kind: str, prefix: str) -> list[str]:
     query = _OCCURRENCES if kind == "occurrence" else _NAMES
     rows = c.execute(query, (before + prefix, before + prefix + "\U0010ffff")).fetchall()
     return [text.removeprefix(before) for (text,) in rows]
+
+
+def _unbroken(head: Head, rows: Sequence[tuple[int, str]]) -> list[AnyEvent]:
+    """The events of rows that follow on a head.
+
+    Raises:
+        Altered: one is missing, or the occurrence does not begin with how it was opened.
+        msgspec.MsgspecError: a row cannot be read.
+    """
+    events: list[AnyEvent] = []
+    for place, text in rows:
+        if place != head.version + len(events) + 1:
+            raise Altered(f"what was written at place {head.version + len(events) + 1} is gone")
+        events += _decoder()(text)
+    if head.version == 0 and not (events and isinstance(events[0], Opened)):
+        raise Altered("it does not begin with how it was opened")
+    return events
 
 
 @lru_cache

@@ -22,12 +22,12 @@ from readmit.journal._forks import tell
 from readmit.journal._notes import Notes
 from readmit.journal._owners import Owners
 from readmit.journal._port import Change, Query, Stale
-from readmit.journal._rows import Heads, Plan, beginning, matches, single, write
+from readmit.journal._rows import Altered, Heads, Plan, beginning, matches, single, write
 
 T = TypeVar("T")
 
 _TAKEN = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
-_ALTERED = (msgspec.MsgspecError, TypeError)  # what it holds is not what was written
+_ALTERED = (Altered, msgspec.MsgspecError, TypeError)  # what it holds is not what was written
 _BROKEN = (sqlite3.Error, *_ALTERED)
 _log = logging.getLogger("readmit")
 
@@ -113,7 +113,13 @@ class SQLiteJournal:
         )
 
     def _loaded(self, c: sqlite3.Cursor, occurrences: Iterable[str]) -> list[Head]:
-        return [head for occurrence in occurrences if (head := self._load(c, occurrence)) is not None]
+        """Those that the file names: it has events of each, or somebody took them out."""
+        heads: list[Head] = []
+        for occurrence in occurrences:
+            if (head := self._load(c, occurrence)) is None:
+                raise Altered(f"all that was written of {occurrence} is gone")
+            heads.append(head)
+        return heads
 
     def _load(self, c: sqlite3.Cursor, occurrence_id: str) -> Head | None:
         head = self._heads.read(c, occurrence_id)
