@@ -97,6 +97,9 @@ class Contract:
         for name in ("rejected", "not_sent", "reads", "volatile"):
             if not isinstance(getattr(self, name), tuple):
                 raise ValueError(f"{name}={getattr(self, name)!r}: write a tuple, ({getattr(self, name)!r},)")
+        for named in (*self.reads, *self.volatile):
+            if not isinstance(named, str) or not named:
+                raise ValueError(f"{named!r} in reads= or volatile= names nothing: write a text")
         for given in (*self.rejected, *self.not_sent):
             if not isinstance(given, int) and not (isinstance(given, type) and issubclass(given, BaseException)):
                 raise ValueError(f"{given!r} is neither a status nor an exception class: write 401 or CardError")
@@ -104,11 +107,11 @@ class Contract:
             raise ValueError(f"key_lifetime={self.key_lifetime!r}: write a datetime.timedelta")
         if self.key_lifetime is not None and self.key_lifetime <= timedelta(0):
             raise ValueError("key_lifetime must be longer than zero")
-        for named in (self.idempotency_key, self.receipt):
-            if isinstance(named, str):
-                place(named)
-            elif named is not None and not (callable(named) and named is self.idempotency_key):
-                raise ValueError(f"{named!r} is no place in a message: write header:Location, or json:/charge/id")
+        for where in (self.idempotency_key, self.receipt):
+            if isinstance(where, str):
+                place(where)
+            elif where is not None and not (callable(where) and where is self.idempotency_key):
+                raise ValueError(f"{where!r} is no place in a message: write header:Location, or json:/charge/id")
         for status in self.rejected:
             if isinstance(status, int) and not 300 <= status <= 599:
                 raise ValueError(

@@ -101,7 +101,7 @@ class Facts:
         return digest_bytes("route", self.method, self.url, secret=self._secret)
 
     def digest(self, body: bytes | str) -> str:
-        """The digest of method, URL, body and of the query what a repeat has in common."""
+        """The digest of method, whole URL and body, without what is volatile in the query."""
         return digest_bytes("request", self.method, self.url, self.query, body, secret=self._secret)
 
     def key_digest(self, key: str) -> str:

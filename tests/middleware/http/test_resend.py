@@ -402,7 +402,7 @@ async def test_a_query_that_is_signed_anew_makes_no_other_request(
             await (wire.tool(send)() if inside else send())
     else:
         await (wire.tool(send)() if inside else send())
-    assert len(wire.server.effects) == effects
+    assert (len(wire.server.effects), len(wire.server.requests)) == (effects, effects)
     assert wire.server.requests[0].path == "/messages?timestamp=0&to=ann&sig+nature=s0"  # goes out as it was signed
 
 
